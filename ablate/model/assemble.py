@@ -122,6 +122,7 @@ def _counting_bytes() -> Iterator[None]:
     """Refuse a tensor that has more bytes than torch can count."""
     try:
         yield
+    # torch's errors for a product of sizes, and for one size, that is too large.
     except (RuntimeError, TypeError) as error:
         if "overflow" not in str(error).lower():
             raise
@@ -154,9 +155,8 @@ def _check_training(config: Config) -> None:
             "training.only_gate = true trains only the gate, but gate = 'none'. Instead: a gate "
             f"({gates}), or training.only_gate = false."
         )
-    if not isinstance(training, TrainingConfig):
-        return
-    _check_reading(training)
+    if isinstance(training, TrainingConfig):  # pairs of sentences have another section
+        _check_reading(training)
 
 
 def _check_reading(training: TrainingConfig) -> None:
@@ -214,6 +214,7 @@ def _decoder(config: Config, shapes: Shapes) -> tuple[Backbone, Attention]:
     attention = config["attention"].make(replace(shapes, layers=backbone.widths))
     if attention.feeds:
         wider = replace(shapes, embedding=shapes.embedding + attention.width)
+        # Built a second time, since the attention's width depends on the backbone's layers.
         backbone = config["backbone"].make(wider)
     return backbone, attention
 

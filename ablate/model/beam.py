@@ -56,7 +56,7 @@ class _Open:
         self.tokens: list[list[tuple[int, ...]]] = [[()] * width for _ in self.sources]
         self.score_PK = torch.full((num_sources, width), -math.inf, dtype=torch.float64)
         self.score_PK = self.score_PK.to(device)
-        self.score_PK[:, 0] = 0.0
+        self.score_PK[:, 0] = 0.0  # one hypothesis, or all places would have the same one
 
     def last_words(self, first: int) -> Tensor:
         """What each hypothesis ends with, [B]."""
@@ -64,6 +64,7 @@ class _Open:
         return torch.tensor(words, device=self.score_PK.device)
 
     def hypotheses(self, row: int) -> list[Hypothesis]:
+        """A source's open hypotheses as they are, without empty places."""
         scores = self.score_PK[row].tolist()
         pairs = zip(self.tokens[row], scores, strict=True)
         return [Hypothesis(tokens, score, False) for tokens, score in pairs if score > -math.inf]
@@ -123,6 +124,7 @@ def written(
     states = [_rows(model.begin(source.ids_SB, source.real_SB1), every_B) for model in models]
     open_ones, finished = _Open(num, search.width, device), [list[Hypothesis]() for _ in range(num)]
     for length in range(1, max(longest) + 1):
+        # The first word that a decoder reads is an <eos>, as in training.
         log_p_BV, states = _next(models, states, open_ones.last_words(search.eos), search.never)
         ended, rows_B = open_ones.proceed(log_p_BV, search.eos)
         for at, found in zip(open_ones.sources, ended, strict=True):
@@ -136,6 +138,7 @@ def written(
         ]
         for row, at in enumerate(open_ones.sources):
             if row not in going:
+                # At its longest length without an <eos>: the open ones are all there is.
                 finished[at] = finished[at] or open_ones.hypotheses(row)
         rows_B = rows_B[open_ones.keep(going)]
         states = [_rows(state, rows_B) for state in states]

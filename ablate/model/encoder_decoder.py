@@ -49,6 +49,7 @@ class EncoderDecoder(LanguageModel):
         self.source = source
         self.encoder = encoder
         self.attention = attention
+        # Other states (whether a skipping_rnn is inside a word) start as without a sentence.
         self.start = nn.ModuleList(
             Projection(encoder.width, state.shape[-1], bias=True) if starts else nn.Identity()
             for state, starts in _layer_states(backbone)
@@ -63,6 +64,7 @@ class EncoderDecoder(LanguageModel):
 
     def begin(self, source_SB: Tensor, real_SB1: Tensor, masks: Masks = OFF) -> State:
         """The state after reading the source, before the first word is written."""
+        # A stream of its own, or source and target would draw the same masks.
         own = OFF if self.only_gate else masks.of("encoder")
         words = self.embedding if self.source is None else self.source
         _, inputs_SBE = read_words(words, source_SB, own)

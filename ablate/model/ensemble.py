@@ -33,7 +33,7 @@ class Together(LanguageModel):
     saved, and the trial's parents tell which models it belongs to."""
 
     def __init__(self, members: Sequence[LanguageModel], gate: Gate, shapes: Shapes) -> None:
-        nn.Module.__init__(self)
+        nn.Module.__init__(self)  # not LanguageModel's, whose parts are the members' here
         self.shapes = shapes
         self.gate = gate
         self.only_gate = True

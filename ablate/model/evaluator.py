@@ -94,6 +94,7 @@ class Reading:
     def log_probs(self, name: str, split: str) -> np.ndarray:
         """The log-probabilities of one of the chosen evaluators, computed once."""
         evaluator = self.evaluator(name)
+        # A piece of one step: a trial that was killed after it does not compute it again.
         return self.pieces.folded(
             f"{name}/{split}", 1, lambda number, none: evaluator.token_log_probs(self, split)
         )
@@ -125,7 +126,7 @@ class Evaluator(ABC):
 
 
 def no_log_probs(name: str, does: str) -> CombinationError:
-    """The error for who asks such an evaluator for log-probabilities."""
+    """The error of an evaluator that is asked for log-probabilities and gives none."""
     return CombinationError(
         f"evaluator '{name}' {does} and has no log-probabilities of tokens, so no other evaluator "
         "can build on it."

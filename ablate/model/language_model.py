@@ -78,6 +78,7 @@ class LanguageModel(nn.Module):
         if not steps:
             return ()
         like = next(self.embedding.parameters())
+        # -1 is no word, so nothing can be copied from there.
         no_words = torch.full((steps, rows), -1, device=like.device)
         return like.new_zeros(steps, rows, self.shapes.output), no_words
 
@@ -85,6 +86,7 @@ class LanguageModel(nn.Module):
         """One pass. If only the gate is trained, the rest of the model runs without masks."""
         split = len(state) - len(self.gate.initial_state(1))
         start = split - len(self.initial_past(1))
+        # IOG's base model is frozen, and runs without dropout (Takase et al. 2017).
         base_masks = OFF if self.only_gate else masks
         with torch.no_grad() if self.only_gate else nullcontext():
             features, after = self.features(ids_TB, state[:start], base_masks)
@@ -97,6 +99,7 @@ class LanguageModel(nn.Module):
 
     def words_for(self, reader: ReadsWords) -> Tensor:
         """All word vectors, [V, E]; none of them if they would have to be computed in vain."""
+        # A table costs nothing to hand out; vectors made of letters cost a pass over all words.
         if reader.reads_words or isinstance(self.embedding, Embedding):
             return self.embedding.matrix()
         return next(self.embedding.parameters()).new_empty(0, self.shapes.embedding)
@@ -172,6 +175,7 @@ def _with_past(features: Features, past: State) -> tuple[Features, State]:
         return features, ()
     before = Past(*past)
     steps = len(before.ids_LB)
+    # Detached: gradients reach the outputs of their own window alone.
     outputs = torch.cat((before.outputs_LBH, features.output_TBH.detach()))[-steps:]
     ids = torch.cat((before.ids_LB, features.ids_TB))[-steps:]
     return replace(features, past=before), (outputs, ids)

@@ -24,6 +24,7 @@ class Chance:
 
     def generator(self, purpose: str) -> torch.Generator:
         """The generator for a purpose, different for each update, pass and sub-batch."""
+        # Number 0 adds nothing, so a first pass draws alike whether or not a second one follows.
         twin = f"/{self.twin}" if self.twin else ""
         part = f"/part {self.part}" if self.part else ""
         side = f"/{self.side}" if self.side else ""

@@ -71,8 +71,8 @@ def summed_nll_plain(mixture: Mixture, targets_N: Tensor) -> Tensor:
     return -log_probs(mixture).gather(1, targets_N[:, None]).sum()
 
 
-def selected(mixture: Mixture, rows_n: Tensor) -> Mixture:
-    """The distributions of some tokens, by their indices."""
+def selected(mixture: Mixture, rows_n: Tensor | slice) -> Mixture:
+    """The distributions of some tokens, by their indices or as a slice."""
     prior, gate = mixture.log_prior_NJ, mixture.gate
     return replace(
         mixture,

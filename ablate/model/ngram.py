@@ -34,6 +34,7 @@ class _Numbering:
     keys: Ids
 
     def find(self, keys: Ids, valid: NDArray[np.bool_]) -> Ids:
+        # A key beyond the last one is compared with the last one, and differs.
         positions = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(valid & (self.keys[positions] == keys), positions, UNSEEN)
 
@@ -142,13 +143,14 @@ def tuned_weights(log_probs_CN: Floats) -> Floats:
     Expectation-maximization from equal weights: the objective is concave, so it reaches the global
     optimum.
     """
+    # Each token's scale cancels in the weights; unscaled, all its likelihoods could be 0.
     likelihoods_CN = np.exp(log_probs_CN - log_probs_CN.max(0))
     weights_C = np.full(len(log_probs_CN), 1 / len(log_probs_CN))
     before = -np.inf
     while True:
         mixed_N = weights_C @ likelihoods_CN
         reached = float(np.log(mixed_N).mean())
-        if not reached - before > TOLERANCE:
+        if not reached - before > TOLERANCE:  # NaN ends the search too
             return weights_C
         before = reached
         weights_C = weights_C * (likelihoods_CN / mixed_N).mean(1)
@@ -205,6 +207,7 @@ def _count_order(
     grams = _Numbering(_distinct(keys[valid]))
     number = grams.find(keys, valid)
     counts = _counts(number, longer, starts, len(grams.keys), num_types)
+    # An order without n-grams has the key UNSEEN alone, and bincount takes no negative numbers.
     owner = np.maximum(grams.keys, 0) // num_types
     totals = np.bincount(owner, counts, minlength=len(numbering.keys))
     totals = np.maximum(totals, 1)  # only an order longer than every sentence has a zero here

@@ -37,7 +37,7 @@ def copied_distribution(pointer: Pointer, rows: slice, num_words: int) -> Tensor
     """The probability of copying every word, [n, V]."""
     weights_nP, ids_nP = pointer.weights_NP[rows], pointer.ids_NP[rows]
     zeros_nV = weights_nP.new_zeros(len(weights_nP), num_words)
-    return zeros_nV.scatter_add(1, ids_nP.clamp_min(0), weights_nP)
+    return zeros_nV.scatter_add(1, ids_nP.clamp_min(0), weights_nP)  # ids below 0 have no weight
 
 
 def with_copied(log_p: Tensor, copied_p: Tensor | None) -> Tensor:
@@ -45,6 +45,7 @@ def with_copied(log_p: Tensor, copied_p: Tensor | None) -> Tensor:
     if copied_p is None:
         return log_p
     smallest = torch.finfo(copied_p.dtype).tiny
+    # The gradient of log 0 is infinite, and times 0 would be nan.
     both = torch.logaddexp(log_p, copied_p.clamp_min(smallest).log())
     return torch.where(copied_p > smallest, both, log_p)
 
@@ -64,8 +65,8 @@ def without_pointer(mixture: Mixture) -> Mixture:
     return replace(mixture, log_prior_NJ=prior, pointer=None)
 
 
-def selected_pointer(pointer: Pointer | None, rows_n: Tensor) -> Pointer | None:
-    """The pointers of some tokens, by their indices."""
+def selected_pointer(pointer: Pointer | None, rows_n: Tensor | slice) -> Pointer | None:
+    """The pointers of some tokens, by their indices or as a slice."""
     if pointer is None:
         return None
     return Pointer(weights_NP=pointer.weights_NP[rows_n], ids_NP=pointer.ids_NP[rows_n])

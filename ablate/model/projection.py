@@ -21,10 +21,11 @@ class Projection(nn.Module):
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return x W' + b."""
         return F.linear(x, self.weight, self.bias)
 
     def initialize(self, draw: Draw) -> None:
-        """Draw the parameters within one over the root of the width."""
+        """Draw both parameters uniformly in +- 1/sqrt(inputs)."""
         bound = self.weight.shape[1] ** -0.5
         for name, parameter in self.named_parameters():
             parameter.data.uniform_(-bound, bound, generator=draw(name))

@@ -41,6 +41,7 @@ def passes(
     """
     state = model.initial_state(rows_TB.shape[1])
     for index, start in enumerate(range(0, len(rows_TB) - 1, window)):
+        # The last token of a row is a target alone.
         stop = min(start + window, len(rows_TB) - 1)
         passed = model(rows_TB[start:stop], state, masks(index))
         state = tuple(tensor.detach() for tensor in passed.state)
@@ -84,6 +85,7 @@ def sentence_log_probs(
 def in_float64(model: LanguageModel) -> LanguageModel:
     """A copy with the same values in float64, in main memory."""
     copied = copy.deepcopy(model)
+    # The members of an ensemble are no submodules of it.
     for part in (copied, *copied.members):
         part.cpu().double().requires_grad_(False)
     return copied

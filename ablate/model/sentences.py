@@ -54,6 +54,7 @@ def padded(sentences: Ragged, chosen_B: Tensor) -> tuple[Tensor, Tensor]:
     starts_B = sentences.starts_P1[chosen_B]
     lengths_B = sentences.starts_P1[chosen_B + 1] - starts_B
     steps_T1 = torch.arange(int(lengths_B.max()))[:, None]
+    # Filling repeats the last token, so that no index leaves the text.
     positions_TB = starts_B + torch.minimum(steps_T1, lengths_B - 1)
     return sentences.tokens_N[positions_TB].long(), lengths_B
 
@@ -142,5 +143,6 @@ def pairs_log_probs(
         starts_B = target.starts_P1[chosen_B]
         rows_N, steps_N = batch.kept_N.cpu() % len(chosen_B), batch.kept_N.cpu() // len(chosen_B)
         nll_N = token_nll(mixture, batch.targets_N)
+        # Back in the text's order: batches are sorted by length.
         log_probs_N[starts_B[rows_N] + steps_N] = -nll_N.double().cpu()
     return log_probs_N.numpy()

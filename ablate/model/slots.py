@@ -35,7 +35,7 @@ Outputs = tuple[tuple[Tensor, ...], tuple[Tensor, ...], State]  # before masks, 
 
 
 class Part(nn.Module):
-    """What any part of a model has, whatever its slot."""
+    """The base of backbone, encoder, attention, bridge, gate and head."""
 
     def initialize(self, draw: Draw) -> None:
         """Draw every parameter of its own from the stream named after it."""
@@ -174,7 +174,9 @@ class ReadsWords(Protocol):
     """A head or a loss: both may ignore the word vectors that they are given."""
 
     @property
-    def reads_words(self) -> bool: ...
+    def reads_words(self) -> bool:
+        """Whether the word vectors are read: if not, they need not be computed."""
+        ...
 
 
 class Head(Part, ABC):

@@ -78,6 +78,7 @@ def document_counts(tokens_N: Tensor, num_words: int, eos: int | None, sentences
     pairs_2N = torch.stack((document_N, tokens_N.long()))[:, is_word_N]
     ones_N = torch.ones(pairs_2N.shape[1], dtype=torch.float64)
     shape = (int(document_N[-1]) + 1, num_words)
+    # Without `check_invariants` torch warns that it checks nothing.
     return torch.sparse_coo_tensor(pairs_2N, ones_N, shape, check_invariants=True).coalesce()
 
 

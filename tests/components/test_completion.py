@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -257,6 +258,21 @@ def test_counts_answer_by_the_probability_of_each_sentence():
     scores = evaluator._scores(reading, Question(options, 1))
     np.testing.assert_allclose(scores, [by_hand[word] for word in (1, 2, 4)], rtol=1e-12)
     assert scores.argmax() == 1, "a b is what the text says"
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "message"),
+    [
+        ("number,question,a),b)", "1,_____ word1,word2,word3", "cannot be read ('id')"),
+        ("id,sentence,a),b),c)", "1,_____ word1,word2,word3,word4", "cannot be read ('question')"),
+        ("id,question,a),b)", "1,_____ word1,word2", "question 1 has more or fewer fields"),
+        ("id,question,a),b)", "1,_____ word1,word2,word3,word4", "question 1 has more or fewer"),
+    ],
+)
+def test_a_damaged_file_of_questions_is_refused(folder, columns, row, message):
+    (folder / "testing_data.csv").write_text(f"{columns}\n{row}\n")
+    with pytest.raises(CorpusError, match=re.escape(message)):
+        read_questions(folder, Story())
 
 
 def test_counts_have_no_units():

@@ -193,6 +193,7 @@ def test_the_words_rnn_has_its_published_size():
         ({"units": [5, 4], "num_layers": 3}, ("has 2 numbers", "backbone.num_layers = 3")),
         ({"units": 7, "blocks": [4, 2]}, ("[4, 2] have 6 units", "a layer has 7")),
         ({"units": 6, "blocks": [4, 2], "block_rates": [0.1]}, ("1 values for 2 blocks",)),
+        ({"spectral_radius": 0.9, "initial_range": 0.0}, ("initial_range = 0", "above 0")),
         ({"spectral_radius": 0.9, "recurrent_range": 0.0}, ("recurrent_range = 0", "above 0")),
     ],
 )

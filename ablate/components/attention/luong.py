@@ -47,6 +47,7 @@ def attend(query_TBM: Tensor, memory: Memory) -> Tensor:
     query_BTM, vectors_BSM = query_TBM.transpose(0, 1), memory.vectors_SBM.transpose(0, 1)
     scores_BTS = torch.bmm(query_BTM, vectors_BSM.transpose(1, 2))
     real_B1S = memory.real_SB1.permute(1, 2, 0).bool()
+    # Every sentence has a real token, its <eos>, so no softmax is over -inf alone.
     weights_BTS = scores_BTS.masked_fill(~real_B1S, -math.inf).softmax(-1)
     return torch.bmm(weights_BTS, vectors_BSM).transpose(0, 1)
 
@@ -91,5 +92,5 @@ class Luong(Attention):
 
     def initialize(self, draw: Draw) -> None:
         for name, parameter in self.named_parameters():
-            bound = parameter.shape[1] ** -0.5
+            bound = parameter.shape[1] ** -0.5  # 1/sqrt(inputs), as torch's nn.Linear starts
             parameter.data.uniform_(-bound, bound, generator=draw(name))

@@ -18,4 +18,5 @@ class NoAttention(Attention):
         super().__init__()
 
     def forward(self, query_TBH: Tensor, memory: Memory) -> Tensor:
+        # A decoder never asks an attention without a width.
         raise CombinationError("attention = 'none' adds no layer.")

@@ -62,6 +62,8 @@ def add(module: nn.Module, layer: int, inputs: int, units: int, *, gates: int, b
 def initialize(module: Backbone, initial_range: float | None, draw: Draw) -> None:
     """Draw every parameter uniformly, from the stream named after it."""
     for name, parameter in module.named_parameters():
+        # A name ends in its layer ("weight_ih_l0"). The bound is by the layer's units, as in torch,
+        # also for its input matrix.
         units = module.widths[int(name.rpartition("_l")[2])]
         bound = units**-0.5 if initial_range is None else initial_range
         parameter.data.uniform_(-bound, bound, generator=draw(name))
@@ -85,8 +87,9 @@ def run(module: Backbone, x_TBI: Tensor, state: State, masks: Masks, layer: Laye
 def fused(kernel: Callable, x_TBI: Tensor, state: Tensor | State, weights: Weights) -> tuple:
     """One layer over a window by torch's fused kernel: its outputs and last states."""
     *matrices, bias_ih, bias_hh = weights
-    second = torch.zeros_like(bias_ih) if bias_hh is None else bias_hh
+    second = torch.zeros_like(bias_ih) if bias_hh is None else bias_hh  # the kernels take two
     parameters = [*matrices, bias_ih, second]
+    # After the parameters: has_biases, num_layers, dropout, train, bidirectional, batch_first.
     return kernel(x_TBI, state, parameters, True, 1, 0.0, torch.is_grad_enabled(), False, False)
 
 
@@ -95,6 +98,7 @@ def weights_of(module: Backbone, layer: int, masks: Masks) -> Weights:
     recurrent = f"weight_hh_l{layer}"
     return (
         module.get_parameter(f"weight_ih_l{layer}"),
+        # Recurrent matrices alone can be dropped: this is the weight drop of AWD-LSTM.
         masks.weight(recurrent, module.get_parameter(recurrent)),
         module.get_parameter(f"bias_ih_l{layer}"),
         getattr(module, f"bias_hh_l{layer}", None),
@@ -108,6 +112,7 @@ def gate_masks(
     all gates."""
     _, rows, inputs = x_TBI.shape
     below = layer + module.layers_below
+    # Named after what the gates read: the layer below, or the word vectors.
     site = f"hidden/{below}" if below else "input"
     return (
         masks.locked(f"gates/{site}", (module.num_gates, rows, inputs), x_TBI),

@@ -78,7 +78,7 @@ def initialize(module: nn.Module, config: RecurrenceConfig, draw: Draw) -> None:
         if config.recurrent_range is not None and not name.startswith(("weight_ih", "bias")):
             bound = config.recurrent_range
         if bound is None:
-            bound = parameter.shape[0] ** -0.5
+            bound = parameter.shape[0] ** -0.5  # by the units, also of a bias
         parameter.data.uniform_(-bound, bound, generator=draw(name))
 
 

@@ -128,6 +128,7 @@ class DeepTransition(Backbone):
         (h_1BH,) = state
         mask = masks.locked("recurrent/1", tuple(h_1BH.shape), inputs_TBE)
         mask_BH = None if mask is None else mask[0]
+        # Before the steps, since a mask on a matrix is one for the whole window.
         levels = [self._matrices(number, masks) for number in range(1, self.config.depth + 1)]
         h_BH, steps = h_1BH[0], []
         for terms in zip(*self._input_terms(inputs_TBE), strict=True):
@@ -163,5 +164,6 @@ class DeepTransition(Backbone):
         weight, bias = (getattr(self, f"{k}_{number}", None) for k in ("weight_ih", "bias"))
         if weight is not None:
             return F.linear(x_TBE, weight, bias)
+        # A layer that does not read the word adds zeros, so that all layers take the same form.
         zeros = x_TBE.new_zeros(*x_TBE.shape[:2], width)
         return zeros if bias is None else zeros + bias

@@ -60,7 +60,7 @@ class Block:
 def named_blocks(config: ElmanConfig, layer: int, width: int) -> dict[str, Block]:
     """The blocks of a layer's recurrent matrix by the names of their parameters.
 
-    An undivided matrix has the same name as in other backbones.
+    An undivided matrix has the same name as in other backbones, so it starts from the same draws.
     """
     units = config.blocks or (width,)
     if sum(units) != width:
@@ -111,10 +111,13 @@ class Elman(Backbone):
         self.config = config
         self.widths = simple.widths_of(config, shapes)
         self.f = Activation(config.activation, config.smoothing)
-        if config.spectral_radius is not None and config.recurrent_range == 0:
+        own = config.recurrent_range is not None
+        bound = config.recurrent_range if own else config.initial_range
+        if config.spectral_radius is not None and bound == 0:
             raise CombinationError(
-                "backbone.spectral_radius scales random weights, but backbone.recurrent_range = 0 "
-                "sets them to 0. Instead: a range above 0, or no spectral_radius."
+                f"backbone.spectral_radius scales random weights, but backbone."
+                f"{'recurrent' if own else 'initial'}_range = 0 sets them to 0. Instead: a range "
+                "above 0, or no spectral_radius."
             )
         simple.add_input_weights(self, config, (shapes.embedding, *self.widths))
         self.blocks = [named_blocks(config, *layer) for layer in enumerate(self.widths)]
@@ -141,11 +144,12 @@ class Elman(Backbone):
             weight = self.get_parameter(name).data
             if self.config.spectral_radius is not None:
                 weight.copy_(scaled_to_radius(weight, self.config.spectral_radius))
-            weight.diagonal().add_(block.diagonal)
+            weight.diagonal().add_(block.diagonal)  # not scaled: added to what is random
 
     def recurrent_matrix(self, layer: int) -> Tensor:
         """R of a layer, with zeros across its blocks."""
         blocks = [self.get_parameter(name) for name in self.blocks[layer]]
+        # The zeros are no part of a parameter: training would fill them.
         return blocks[0] if len(blocks) == 1 else torch.block_diag(*blocks)
 
     def _every_block(self) -> list[tuple[str, Block]]:

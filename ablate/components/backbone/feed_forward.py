@@ -34,7 +34,7 @@ from ablate.model.activation import ACTIVATIONS, Activation
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardConfig:
-    """The window, and the one layer over it."""
+    """The length of the window, and the layer that reads it."""
 
     order: int = setting(5, doc="n: predict each word from the n - 1 words before it", low=2)
     units: int = setting(200, doc="units of the layer", low=1)
@@ -89,7 +89,8 @@ class FeedForward(Backbone):
         matrix = None if config.concatenated else (config.units, self.length, inputs)
         self.weight = None if matrix is None else nn.Parameter(torch.empty(matrix))
         self.bias = nn.Parameter(torch.empty(config.units)) if config.bias else None
-        self.register_buffer("start", torch.zeros(()), persistent=False)  # has device and dtype
+        # Has the device and dtype of the state: with `concatenated` there may be no parameter.
+        self.register_buffer("start", torch.zeros(()), persistent=False)
 
     def initial_state(self, rows: int) -> State:
         return (self.get_buffer("start").new_zeros(self.length - 1, rows, self.embedding),)
@@ -110,6 +111,7 @@ class FeedForward(Backbone):
         return (output_TBH,), (masked_TBH,), (vectors_SBE[len(inputs_TBE) :],)
 
     def initialize(self, draw: Draw) -> None:
+        # Without a matrix only the bias is left, which has a number for each unit.
         inputs = self.config.units if self.weight is None else self.weight[0].numel()
         bound = self.config.initial_range
         bound = inputs**-0.5 if bound is None else bound

@@ -47,6 +47,7 @@ def masked_gru_layer(
 ) -> tuple[Tensor, Tensor]:
     """The same, with masks on the input and on the state that the gates read."""
     weight_ih, weight_hh, bias_ih, bias_hh = weights
+    # Unlike an LSTM's, the two biases cannot be added up: r scales the state's.
     h_BH, bias_D = h_1BH[0], torch.zeros_like(bias_ih) if bias_hh is None else bias_hh
     steps = []
     for a_BD in plain_product(x_TBI, weight_ih, mask_SBI) + bias_ih:

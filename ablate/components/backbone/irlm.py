@@ -99,6 +99,7 @@ class _ImpulseResponse(torch.autograd.Function):
         for grad_BH, delta_BH, before_BH in reversed(list(steps)):
             later_BH = torch.addcmul(grad_BH, later_BH, r_BH, out=delta_BH)
             grad_r_BH.addcmul_(delta_BH, before_BH)
+        # r may have one row for all, which then gets the sum.
         return delta_TBH, later_BH * r_BH, grad_r_BH.sum_to_size(ctx.r_shape)
 
 
@@ -124,6 +125,7 @@ class Irlm(Backbone):
                 f"elman with backbone.activation = 'identity' reads word vectors of any size."
             )
         self.widths = (config.units,)
+        # Not saved with the weights: the config has them.
         for name, values in unit_values(config).items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
         self.r = nn.Parameter(torch.empty(config.units))
@@ -141,6 +143,7 @@ class Irlm(Backbone):
         self.r.data.copy_(self.get_buffer("initial"))
 
     def project(self) -> None:
+        # Not with recurrent_rate = 0, or where only a gate is trained.
         if self.r.requires_grad:
             self.r.data.clamp_(self.get_buffer("lowest"), self.get_buffer("highest"))
 

@@ -50,6 +50,7 @@ def lstm_layer(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer over a window: its outputs, and the last h and c. Gates in the order i, f, g, o."""
     low = autocast_dtype(x_TBI.device) == torch.bfloat16 and x_TBI.device.type == "cpu"
+    # torch's fused LSTM raises an error in bfloat16 on a processor without AVX-512.
     if low and not onednn_has_bfloat16():
         return stepped_lstm_layer(x_TBI, h_1BH, c_1BH, weights, None, None)
     return layers.fused(torch._VF.lstm, x_TBI, (h_1BH, c_1BH), weights)  # type: ignore[attr-defined]
@@ -65,6 +66,7 @@ def stepped_lstm_layer(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same by our own steps, with optional masks on the input and state that the gates read."""
     weight_ih, weight_hh, bias_ih, bias_hh = weights
+    # Only their sum matters, unlike in a GRU.
     bias_D = bias_ih if bias_hh is None else bias_ih + bias_hh
     arguments = (x_TBI, h_1BH[0], c_1BH[0], weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH)
     output_TBH, c_BH = lstm_steps(*arguments)

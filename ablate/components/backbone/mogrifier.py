@@ -135,6 +135,7 @@ class Mogrifier(Backbone):
         """Fill a parameter that does not start uniform."""
         config = self.config
         if config.initialization == "fan_in" and config.rank and name.startswith("mogrifier"):
+            # Both factors start by the inputs of their product, which the right one reads.
             inputs = self.get_parameter(name.replace("left", "right")).shape[1]
             fan_in.factor(parameter, inputs, config.rank, generator)
         else:
@@ -162,6 +163,7 @@ class Mogrifier(Backbone):
         mask_1BH = masks.locked(f"recurrent/{layer + 1}", tuple(h_1BH.shape), h_1BH)
         weights = layers.weights_of(self, layer, masks)
         rounds = self._rounds(layer, x_TBI, masks)
+        # Then the layer is an LSTM, for which torch has a fused kernel.
         if mask_1BH is None and not rounds and not self.config.capped:
             return lstm_layer(x_TBI, h_1BH, c_1BH, weights)
         mask_BH = None if mask_1BH is None else mask_1BH[0]
@@ -182,6 +184,7 @@ class Mogrifier(Backbone):
 
     def _round(self, suffix: str, x_TBI: Tensor, masks: Masks) -> Round:
         left = self.get_parameter(f"mogrifier_left_{suffix}")
+        # Dropout of ones gives the mask itself, which the window applies at every step.
         ones = x_TBI.new_ones(1, x_TBI.shape[1], left.shape[1])
         mask = masks.dropout(f"mogrifier/{suffix}", ones, self.config.dropout, locked=True)
         return Round(

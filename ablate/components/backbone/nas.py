@@ -84,6 +84,7 @@ class Nas(Backbone):
             on_x, on_m = layers.gate_masks(self, layer, x_TBI, self.widths[layer], masks)
             m_BH, c_BH = last[0][0], last[1][0]
             steps = []
+            # One product with x for all steps; only that with m waits for the step before.
             for a_BD in plain_product(x_TBI, weight_ih, on_x):
                 m_BH, c_BH = nas_step(a_BD, plain_product(m_BH, weight_hh, on_m), c_BH)
                 steps.append(m_BH)

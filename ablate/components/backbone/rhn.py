@@ -84,7 +84,7 @@ def window(
         first_TBD = F.linear(x_TBE, weight_ih, biases[0])
     else:
         first_TBD = plain_product(x_TBE, weight_ih, mask_SBE) + biases[0]
-    return fast_window(first_TBD, s_BH, mask_SBH, weights, biases[1:])
+    return fast_window(first_TBD, s_BH, mask_SBH, weights, biases[1:])  # biases[0] is in `first`
 
 
 @register(
@@ -130,6 +130,7 @@ class Rhn(Backbone):
         for name, parameter in self.named_parameters():
             parameter.data.uniform_(-bound, bound, generator=draw(name))
             if name.startswith("bias"):
+                # The first half of a bias is b_h, the second b_t.
                 parameter.data[units:] = self.transform_bias
 
     def _levels(self, masks: Masks) -> tuple[list[Tensor], list[Tensor]]:

@@ -111,6 +111,7 @@ class _SkippingRecurrence(torch.autograd.Function):
                 delta_BH.mul_(slope_TBH[step])
             grad_x_BH = masked(delta_BH @ weight_HH, mask)
             through_BH = masked(delta_BH @ skip_HH, mask)
+            # A first letter replaces x_{t'}: before it, only what R_skip read has a gradient.
             grad_skip_BH = torch.where(first_B1 > 0, through_BH, grad_skip_BH)
         read_TBH = masked(torch.cat((x_BH[None], x_TBH[:-1])), mask)
         needs_weight, needs_skip = ctx.needs_input_grad[4:6]

@@ -122,12 +122,14 @@ class TopicRnn(Backbone):
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         if not self.has_topics:
+            # Not when built: parameters are counted without a text.
             raise ConfigError(
                 "backbone 'topic_rnn' estimates topics on a training text, and was built without "
                 "one. Instead: assemble(..., text=corpus)."
             )
         log_topics_TBK = self.get_buffer("log_topics_VK")[ids_TB]
         log_f_TBK = followed(log_topics_TBK, state[1][0], self.config.memory)
+        # The state stays log f up to a constant; the softmax normalizes what the layer reads.
         f_TBK = log_f_TBK.softmax(-1)
         u_TBH = inputs_TBE + F.linear(f_TBK, self.weight_ih_topics)
         mask = masks.locked("recurrent/1", (1, *u_TBH.shape[1:]), u_TBH)

@@ -91,6 +91,7 @@ class Dual(Bridge):
         for name in ("weight_e", "weight_h"):
             weight = self.get_parameter(name).data
             if self.initialization == "keras":
+                # In Keras both are parts of one kernel, whose size gives the range.
                 fans = self.width + self.weight_e.shape[1] + self.weight_h.shape[1]
                 glorot(weight, draw(name), fans)
             else:

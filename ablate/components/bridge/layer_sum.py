@@ -66,6 +66,7 @@ class LayerSum(Bridge):
         self.weight = nn.Parameter(torch.empty(self.width, summed)) if projects else None
 
     def forward(self, features: Features, masks: Masks) -> Features:
+        # Outputs before masks, since m acts on their sum alone.
         output = masks("output", layer_sum(features.raw))
         if self.weight is not None:
             output = masks("output/projected", F.linear(output, self.weight))

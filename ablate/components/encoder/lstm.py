@@ -60,7 +60,7 @@ def reversed_within(x_SBE: Tensor, real_SB1: Tensor) -> Tensor:
 )
 @final
 class LstmEncoder(Encoder):
-    """One `Lstm` of one layer for every layer and direction."""
+    """Every layer has an `Lstm` of one layer for each direction."""
 
     def __init__(self, config: LstmEncoderConfig, shapes: Shapes) -> None:
         super().__init__()
@@ -81,6 +81,7 @@ class LstmEncoder(Encoder):
         )
         for number, layer in enumerate(self.layers):
             for lstm in layer.values():  # type: ignore[operator]
+                # Masks on gates are named after the layer below, and an `Lstm` knows only its own.
                 lstm.layers_below = number
 
     def forward(self, inputs_SBE: Tensor, real_SB1: Tensor, masks: Masks) -> tuple[Tensor, Tensor]:
@@ -100,10 +101,11 @@ class LstmEncoder(Encoder):
         lstm, backward = layer[direction], direction == DIRECTIONS[1]  # type: ignore[index]
         inputs = reversed_within(x_SBI, real_SB1) if backward else x_SBI
         state, own = lstm.initial_state(x_SBI.shape[1]), masks.recurrent_only()
+        # An LSTM ignores the tokens (the second argument); its last state is after the filling.
         (output,), _, _ = lstm(inputs, inputs[..., 0], state, own)
         last_1B1 = real_SB1.sum(0, keepdim=True).long() - 1
         final = output.gather(0, last_1B1.expand(1, -1, output.shape[-1]))
         return (reversed_within(output, real_SB1) if backward else output), final
 
     def initialize(self, draw: Draw) -> None:
-        """Each layer's LSTMs draw their own parameters."""
+        """Draw nothing: each `Lstm` is a module that draws its own parameters."""

@@ -101,9 +101,11 @@ def stream_log_probs(model: LanguageModel, stream_N: Tensor, config: CacheConfig
         cached_S = cached_log_probs(states_SH, targets_S, *past).double()
         positions_S = torch.arange(position, position + len(targets_S), device=plain_S.device)
         mixed_S = torch.logaddexp(
+            # math.log(0) raises an error, so a share of 0 or 1 has a form of its own.
             math.log1p(-config.share) + plain_S if config.share < 1 else plain_S - math.inf,
             math.log(config.share) + cached_S if config.share > 0 else cached_S - math.inf,
         )
+        # The very first prediction, whose mixture is nan, is never a cached one.
         log_probs.append(torch.where(is_cached(positions_S, config), mixed_S, plain_S))
         position += len(targets_S)
     return torch.cat(log_probs).cpu().numpy()

@@ -96,11 +96,12 @@ def generated_questions(
     """One question from each of the first sentences."""
     frequency = text.counts().double()
     if text.eos is not None:
-        frequency[text.eos] = 0
+        frequency[text.eos] = 0  # the end of a sentence fills no blank
     questions = []
     for sentence in _sentences(stream_N.tolist(), text.eos):
         if len(questions) == num_questions:
             break
+        # A stream for each question, so that `num_questions` changes none of the others.
         chance = streams.generator("completion", len(questions))
         questions.append(_generate_question(sentence, frequency, text.eos, chance))
     return questions
@@ -148,19 +149,23 @@ def read_questions(folder: Path, text: TrainingText) -> list[Question]:
             rows = list(csv.DictReader(file))
         with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
             answers = {row["id"]: row["answer"] for row in csv.DictReader(file)}
-    except (OSError, KeyError, UnicodeDecodeError) as error:
+        numbers = {word: number for number, word in enumerate(text.vocabulary)}
+        return [_parse_question(row, answers, numbers, text.eos) for row in rows]
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:  # KeyError: no such column
         raise CorpusError(
             f"evaluator.completion.questions = '{folder}' cannot be read ({error}). Expected: a "
             f"folder with {QUESTIONS} (id, question, a), b), ...) and {ANSWERS} (id, answer)."
         ) from error
-    numbers = {word: number for number, word in enumerate(text.vocabulary)}
-    return [_parse_question(row, answers, numbers, text.eos) for row in rows]
 
 
 def _parse_question(
     row: dict[str, str], answers: dict[str, str], numbers: dict[str, int], eos: int | None
 ) -> Question:
     letters = [name for name in row if name not in ("id", "question")]
+    if None in letters or None in row.values():  # as DictReader marks too many fields, or too few
+        raise CorpusError(
+            f"question {row['id']} has more or fewer fields than the file has columns."
+        )
     answer = f"{answers.get(row['id'], '')})"
     if answer not in letters or BLANK not in row["question"]:
         raise CorpusError(

@@ -86,6 +86,7 @@ def gradient_statistics(
             break
         nll = summed_nll(tempered(passed.mixture, temperature), targets_TB.flatten())
         for square, gradient in zip(squares, _gradients(nll, parameters), strict=True):
+            # The segment's loss is a mean, and its gradient here is that of the sum.
             square.addcmul_(gradient, gradient, value=1 / targets_TB.numel() ** 2)
         num_segments += 1
     return GradientStatistics([s.div_(num_segments).sqrt_() for s in squares], num_segments)
@@ -176,7 +177,7 @@ def adapted_log_probs(
         clip_(gradients, config.clip)
         with torch.no_grad():
             update(gradients)
-            if not model.only_gate:
+            if not model.only_gate:  # a gate over several models has no backbone
                 model.backbone.project()
     return results.cpu().numpy()
 
@@ -241,6 +242,7 @@ class Dynamic(Evaluator):
             return sgd_update(model, config.learning_rate)
         if config.rule == "nadam":
             return nadam_update(model, config.learning_rate, config.beta1)
+        # All that M depends on: several rates, or several evaluators, share it.
         key = ("gradient statistics", model, config.gradient_batch_size, config.window)
         statistics = reading.cached(
             (*key, config.temperature), lambda: self._statistics(reading, model)

@@ -85,6 +85,7 @@ class Generate(Evaluator):
         raise no_log_probs("generate", "writes sentences")
 
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
+        # Their packages belong to the extra `study`, which a worker may lack.
         from ablate.scores.bleu import bleu, tokenized_bleu
         from ablate.scores.rouge import rouge
         from ablate.scores.rouge import signature as rouge_signature
@@ -125,6 +126,7 @@ class Generate(Evaluator):
             batch = source_batch(sources, chosen, device)
             best = written(models, batch, self._search(text), longest)
             found |= dict(zip(chosen.tolist(), best, strict=True))
+        # Batches are of sentences of similar lengths; the text has another order.
         return [found[at] for at in range(len(found))]
 
     def _search(self, text: PairText) -> Search:
@@ -141,8 +143,8 @@ def _read(reading: Reading) -> tuple[PairText, list[EncoderDecoder]]:
     models = [model for model in reading.models if isinstance(model, EncoderDecoder)]
     if reading.pairs is None or len(models) != len(reading.models):
         raise CombinationError(
-            "evaluator 'generate' lets encoder-decoders write what their sources mean, and there "
-            "is a model or a text of another kind. Instead: task = 'encoder_decoder'."
+            "evaluator 'generate' writes the target of every source sentence, which takes pairs of "
+            "sentences and encoder-decoders alone. Instead: task = 'encoder_decoder'."
         )
     return reading.pairs, models
 

@@ -91,6 +91,7 @@ class Interpolated(Evaluator):
     def _kneser_ney(self, reading: Reading) -> ngram.KneserNey:
         """The n-gram model; a text without sentences counts as one sentence."""
         text, order = reading.text, self.config.order
+        # No token has the number -1, so no sentence ends.
         eos = -1 if text.eos is None else text.eos
         train_N = reading.stream("train").numpy()
         return reading.cached(

@@ -61,6 +61,7 @@ class MonteCarlo(Evaluator):
                 temperature=config.temperature,
                 masks=lambda at: Masks(regularizers, Chance(streams, at, sample)),
             )
+            # A running sum, so that a checkpoint holds one array and not one for each sample.
             return log_probs if total is None else np.logaddexp(total, log_probs)
 
         key = f"samples/{index}/{split}/{config.temperature:g}"  # `tempered` tries several

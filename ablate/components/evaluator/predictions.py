@@ -160,7 +160,7 @@ class Predictions(Evaluator):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         if len(reading.models) > 1:
             return {}
-        contexts_N = reading.stream(split)[: self.config.contexts + 1]
+        contexts_N = reading.stream(split)[: self.config.contexts + 1]  # the last is only predicted
         model = reading.cached("in_float64", lambda: in_float64(reading.models[0]))
         found = spectrum(read(model, contexts_N))
         return {RANK.name: float(found.rank), "num_contexts": float(found.shape[0])}

@@ -96,7 +96,7 @@ def best_weight(sentences: Sequence[Judged]) -> float:
 
 @lru_cache(maxsize=8)
 def _read(file: Path, stamp: tuple[int, int], sentences: tuple) -> list[list[Candidate]]:
-    """Read a file of candidates once for all trials, unless it is written again."""
+    """Read a file of candidates once for all trials, unless it is written again (`stamp`)."""
     try:
         with file.open(encoding="utf-8") as lines:
             return read_candidates(lines, sentences, str(file))
@@ -171,6 +171,7 @@ class Rerank(Evaluator):
                 np.array([candidate.log_score for candidate in candidates]),
                 tuple(count_brackets(tree, candidate.tree) for candidate in candidates),
             )
+            # A split may end within a sentence, whose tree is left out.
             for _, (tree, candidates) in zip(range(number), pairs, strict=False)
         ]
 
@@ -178,6 +179,7 @@ class Rerank(Evaluator):
         self, reading: Reading, text: ParsedCorpus, candidates: Sequence[Candidate]
     ) -> np.ndarray:
         if self.config.parser_weight == 1 and not self.config.tune_weight:
+            # The model's scores would have no weight.
             return np.zeros(len(candidates))
         ids = [text.tree_ids(candidate.tree) for candidate in candidates]
         parts = [ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)]
@@ -202,7 +204,7 @@ class Rerank(Evaluator):
 
 
 def _parsed(text: TrainingText) -> ParsedCorpus:
-    """The text, if it is one of trees."""
+    """Return the text, or refuse a text without trees."""
     if not getattr(text, "trees", lambda split: ())("valid"):
         raise CombinationError(
             "evaluator.rerank chooses among trees, and the corpus has none. Instead: corpus.name = "

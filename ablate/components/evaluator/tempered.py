@@ -36,6 +36,7 @@ class TemperedConfig:
 
 def candidates(config: TemperedConfig) -> Iterator[float]:
     """The inverse temperatures, in the order in which they are tried."""
+    # Rounded up a little: (1 - 0.9) / 0.02 is just below 5.
     num_steps = int(abs(config.last - config.first) / config.step + 1e-9)
     towards = config.step if config.last > config.first else -config.step
     return (config.first + number * towards for number in range(num_steps + 1))
@@ -89,4 +90,5 @@ class Tempered(Evaluator):
             made = type(other)(replace(other.config, temperature=temperature))
             return made.token_log_probs(reading, split)
 
+        # The search reads all of validation, so its result there is not computed a second time.
         return reading.cached((self.config.of, "tempered", value, split), compute)

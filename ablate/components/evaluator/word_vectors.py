@@ -84,6 +84,7 @@ class WordVectors(Evaluator):
         if len(reading.models) > 1 or reading.models[0].members:
             return {}
         model = in_float64(reading.models[0])
+        # One step is enough for the head to return its matrix.
         pair = matrices(model, reading.stream("valid")[:2])
         basis_L, basis_W = (basis(matrix_VD, self.config.tolerance) for matrix_VD in pair)
         return {

@@ -40,6 +40,7 @@ class GateMatrix(nn.Module):
         self.initial_range = initial_range
 
     def forward(self, vectors_TBG: Tensor) -> GateSignal:
+        """Return the gate at every token, as the factors of W_g e + b_g."""
         return GateSignal(
             vectors_NG=vectors_TBG.flatten(0, 1), weight_VG=self.weight, bias_V=self.bias
         )

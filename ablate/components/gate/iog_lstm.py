@@ -19,7 +19,7 @@ from ablate.model.language_model import Embedding
 
 
 class Memory(nn.Module):
-    """A one-layer LSTM with one bias per gate, as in the authors' library."""
+    """An LSTM of one layer; its gates have one bias each, as in the authors' library."""
 
     def __init__(self, units: int, initial_range: float) -> None:
         super().__init__()
@@ -29,8 +29,9 @@ class Memory(nn.Module):
         self.initial_range = initial_range
 
     def forward(self, x_TBG: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return q at every step, and the state after the window."""
         h, c = state
-        weights = (self.weight_ih, self.weight_hh, self.bias, None)
+        weights = (self.weight_ih, self.weight_hh, self.bias, None)  # None: no second bias
         output_TBG, h, c = lstm_layer(x_TBG, h, c, weights)
         return output_TBG, (h, c)
 

@@ -84,6 +84,7 @@ class Doc(Head):
         self.experts = experts_by_layer(config.experts, num_layers)
         self.num_layers = num_layers
         self.activation, self.floor = config.latent_activation, config.floor
+        # With a bridge, the last layer is the bridge's output.
         widths = (shapes.embedding, *shapes.layers[:-1], shapes.output)
         for layer, count in self.experts.items():
             latent = Projection(widths[layer], count * shapes.embedding, bias=config.latent_bias)

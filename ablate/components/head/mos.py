@@ -36,6 +36,7 @@ def mixture_of(
     num_experts = prior_logits_TBJ.shape[-1]
     return Mixture(
         vectors_NJE=latent_TBK.flatten(0, 1).unflatten(1, (num_experts, -1)),
+        # In float32: priors in bfloat16 summed to 0.988.
         log_prior_NJ=full(prior_logits_TBJ).flatten(0, 1).log_softmax(-1),
         weight_VE=weight,
         bias_V=bias,

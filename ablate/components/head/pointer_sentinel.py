@@ -84,6 +84,7 @@ def log_weights(
     scores_TBP = torch.einsum("tbh,pbh->tbp", q_TBH, h_PBH)
     scores_TBP = scores_TBP.masked_fill(~reach_TBP, -torch.inf)
     sentinel_TB1 = (q_TBH @ sentinel_H)[..., None]
+    # The sentinel is always in reach, so no softmax is over -inf alone.
     log_TBP = full(torch.cat((scores_TBP, sentinel_TB1), -1)).log_softmax(-1)
     return log_TBP[..., :-1], log_TBP[..., -1:]
 

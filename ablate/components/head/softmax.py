@@ -32,7 +32,7 @@ def check_tied(config: OutputConfig, shapes: Shapes) -> None:
 
 
 def softmax_of(features: Features, decoder: Decoder, embedding_VE: Tensor) -> Mixture:
-    """One softmax of what the head reads."""
+    """A mixture of one expert, whose vector is the head's input."""
     return Mixture(
         vectors_NJE=features.output_TBH.flatten(0, 1)[:, None],
         log_prior_NJ=None,

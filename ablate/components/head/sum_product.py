@@ -78,11 +78,13 @@ class SumProduct(Head):
         self.weight = nn.Parameter(torch.empty(shapes.vocabulary, shapes.output))
         self.powers = nn.Parameter(torch.empty(shapes.vocabulary, config.max_power))
         self.bias = nn.Parameter(torch.empty(shapes.vocabulary))
+        # V x V numbers that need not be saved.
         self.register_buffer("identity", torch.eye(shapes.vocabulary), persistent=False)
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         x_NH = features.output_TBH.flatten(0, 1).clamp_min(0)
         s_NV = network(full(F.linear(x_NH, self.weight)), self.bias, self.powers)
+        # S is 0 for a word whose weights were all clipped, and its log would be -inf.
         log_s_NV = s_NV.clamp_min(torch.finfo(s_NV.dtype).tiny).log()
         return Mixture(
             vectors_NJE=log_s_NV[:, None],

@@ -7,9 +7,8 @@ vector h, the noise that lowers log p(y) most is along h, so that the loss has a
     epsilon_v = alpha |w_v|        (or alpha for every row, with `relative = false`)
 
 By default only the target's row moves. A mixture's experts each have their own vector, and so their
-own noise, before their softmax; a gate then multiplies the logits as it always does. Epsilon is
-a constant for the gradient. Evaluation has no noise. What a pointer copies
-has none either.
+own noise, before their softmax; a gate then multiplies the logits as it always does. Epsilon is a
+constant for the gradient. Neither evaluation nor what a pointer copies has noise.
 """
 
 from __future__ import annotations
@@ -55,6 +54,7 @@ def noisy_logits(
     if rows == "target":
         return logits_nJV.scatter_add(2, targets_nJ1, -of_target_nJ1)
     raised_nJV = logits_nJV + norms_nJ[..., None] * epsilon_V
+    # Twice: once for what all rows were given, and once for the target's own noise.
     return raised_nJV.scatter_add(2, targets_nJ1, -2 * of_target_nJ1)
 
 
@@ -112,6 +112,7 @@ class Adversarial(Loss):
     ) -> Tensor:
         mixture = passed.mixture
         if self.config.alpha == 0:
+            # The form of `cross_entropy`, and so the same bits.
             return summed_nll(mixture, targets_N)
 
         def part(rows: slice, copied_N: Tensor | None, *tensors: Tensor | None) -> Tensor:

@@ -56,6 +56,7 @@ class UnigramNoise:
         self._move(generator.device)
         last = self.cumulative_V[-1]
         u = torch.rand(shape, generator=generator, dtype=last.dtype, device=last.device) * last
+        # The product may round up to the whole sum, beyond the last word.
         return torch.searchsorted(self.cumulative_V, u, right=True).clamp_(
             max=len(self.log_p_V) - 1
         )
@@ -92,7 +93,7 @@ def nce_loss(
 def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK: Tensor) -> Tensor:
     rows_nKE = F.embedding(words_nK, weight_VE)
     bias_nK = None if bias_V is None else bias_V[words_nK]
-    if len(words_nK) == 1:
+    if len(words_nK) == 1:  # shared words: one product of matrices
         return F.linear(x_NJE, rows_nKE[0], None if bias_nK is None else bias_nK[0])
     products_NJK = x_NJE @ rows_nKE.transpose(1, 2)
     return products_NJK if bias_nK is None else products_NJK + bias_nK[:, None]
@@ -118,6 +119,7 @@ class Nce(Loss):
 
     def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
         self.config = config
+        # Without a text only parameters are counted.
         self.noise = None if text is None else UnigramNoise(text.counts())
 
     def __call__(
@@ -131,6 +133,7 @@ class Nce(Loss):
         rows = 1 if self.config.shared else len(targets_N)
         words_nK = self.noise.draw((rows, self.config.noise), chance.generator("nce"))
         log_kp_V = self.noise.log_p_V + math.log(self.config.noise)
+        # The noise is in float64, the scores are not.
         log_kp_V = log_kp_V.to(passed.mixture.vectors_NJE.dtype)
         log_z, targets_N1 = self.config.log_normalizer, targets_N[:, None]
         return nce_loss(

@@ -34,7 +34,10 @@ class MuonConfig:
     """Muon's settings, and after them AdamW's for the rest."""
 
     learning_rate: float = setting(
-        0.02, doc="learning rate of hidden matrices, before any schedule", low=1e-9
+        # Not 0: the rest's rate is a multiple of it.
+        0.02,
+        doc="learning rate of hidden matrices, before any schedule",
+        low=1e-9,
     )
     momentum: float = setting(0.95, doc="share of the mean gradient in the next", low=0, high=0.999)
     nesterov: bool = setting(True, doc="look ahead by one step of momentum")
@@ -112,6 +115,7 @@ class Muon(Optimizer):
         self.config = config
         hidden = {p for p in hidden_matrices(model) if p.requires_grad}
         trained = {p for p in model.parameters() if p.requires_grad}
+        # torch refuses an optimizer without parameters.
         parts = [muon(model, config, hidden)] if hidden else []
         parts += [rest(model, config, hidden)] if trained - hidden else []
         self.torch = Several(*parts)

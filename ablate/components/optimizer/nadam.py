@@ -52,5 +52,5 @@ class Nadam(Optimizer):
             betas=(config.beta1, config.beta2),
             eps=config.epsilon,
             weight_decay=config.weight_decay,
-            momentum_decay=config.schedule_decay,
+            momentum_decay=config.schedule_decay,  # torch's name for Keras' schedule_decay
         )

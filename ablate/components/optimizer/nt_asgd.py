@@ -82,6 +82,7 @@ class NtAsgd(Optimizer):
         An update enters the average before its weights are projected back within their bounds.
         """
         state = self.torch.state
+        # torch makes the averages at the first update after the switch.
         averaged = [p for p in self.named.values() if "ax" in state.get(p, {})]
         raw_weights = [parameter.detach().clone() for parameter in averaged]
         for parameter in averaged:
@@ -111,6 +112,8 @@ class NtAsgd(Optimizer):
 
     def _start_averaging(self) -> None:
         self.averaging = True
+        # Without the groups' other settings, which ASGD would take for its own. lambd = 0: the rate
+        # does not fall; t0 = 0: averaging starts at once.
         self.torch = torch.optim.ASGD(
             [{k: group[k] for k in ("params", "rate_scale")} for group in self.torch.param_groups],
             lr=self.rate,

@@ -66,6 +66,7 @@ class SgdConfig:
         if self.decay == 1:
             return None
         when = self.validation if self.schedule == "validation" else "epoch"
+        # Zaremba's rate falls one epoch later than TensorFlow's.
         flat = self.flat_epochs + (self.counting == "zaremba")
         values = {"divisor": self.decay, "flat_epochs": flat, "when": when}
         return "halving", {**values, "least_fall": self.least_fall}

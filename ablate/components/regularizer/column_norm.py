@@ -62,6 +62,7 @@ def set_norms_(weight: Tensor, norm: float, dim: int) -> None:
 
 def _squares(weight: Tensor, dim: int) -> Tensor:
     """The squares, or sums of them, whose sum over `dim` is that of the squares."""
+    # Blocks of rows take 0.9 ms instead of 3.9 for 10,000 x 512 on a CPU (docs/notes/log.md).
     if dim != 0 or weight.device.type != "cpu":
         return weight.square()
     sums = torch.zeros_like(weight[:ROWS])
@@ -86,6 +87,8 @@ def _squares(weight: Tensor, dim: int) -> Tensor:
 class ColumnNorm(Regularizer):
     """A projection of the embedding, an untied output matrix and, optionally, recurrent matrices;
     frozen matrices do not change."""
+
+    bounds = True
 
     def __init__(self, config: ColumnNormConfig) -> None:
         if config.rows and config.norm:
@@ -126,12 +129,11 @@ class ColumnNorm(Regularizer):
                 "recurrent matrices, such as 'elman'."
             )
 
-    bounds = True
-
     def project(self, model: nn.Module) -> None:
         groups = cast("LanguageModel", model).groups()
         for group, norm, dim in self._fixed():
             for _, weight in groups.get(group, []):
+                # The group "recurrent" also has an IRLM's r, which is no matrix.
                 if weight.requires_grad and weight.dim() == 2:
                     set_norms_(weight.data, norm, dim)
 

@@ -48,7 +48,7 @@ class Dropout(Regularizer):
         return {site: site for site, rate in self.rates.items() if rate}
 
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
-        rate = self.rates.get(site.partition("/")[0], 0.0)
+        rate = self.rates.get(site.partition("/")[0], 0.0)  # all layers have one rate: "hidden/1"
         if rate == 0:
             return x_TBH
         return x_TBH * chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH)

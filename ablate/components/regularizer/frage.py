@@ -54,6 +54,7 @@ class FrageConfig:
 def frequent_words(counts_V: Tensor, share: float) -> Tensor:
     """Whether each word is among the most frequent; some are, and some are not. Of equally frequent
     words those with smaller numbers come first."""
+    # Neither group may be empty, since CE takes the mean of each.
     number = min(max(round(share * len(counts_V)), 1), len(counts_V) - 1)
     order_V = counts_V.argsort(descending=True, stable=True)
     return torch.zeros_like(counts_V, dtype=torch.bool).scatter(0, order_V[:number], True)
@@ -81,6 +82,7 @@ class Discriminator(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, E_VE: Tensor) -> Tensor:
+        """Return the score of every word, [V]."""
         return self.score(self.hidden(E_VE).relu()).squeeze(1)
 
     def loss(self, E_VE: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from ablate.model.mixture import expert_logits
 
 @dataclass(frozen=True, kw_only=True)
 class FraternalDropoutConfig:
-    """The penalty's weight, and what it compares. 0 is the identity, without a second pass."""
+    """The penalty's weight, and the outputs compared. 0 is the identity, without a second pass."""
 
     kappa: float = setting(0.0, doc="weight of the mean squared difference", low=0)
     on: str = setting(
@@ -53,13 +53,20 @@ def logits_difference(first: Mixture, second: Mixture) -> Tensor:
     num_tokens, num_experts, _ = first.vectors_NJE.shape
     num_logits = num_tokens * num_experts * first.weight_VE.shape[0]
     ungated = first.gate is None and second.gate is None
+    # A tied head's words, if they are made of letters, are another tensor in each pass.
     if ungated and first.weight_VE is second.weight_VE:
         difference_KE = (first.vectors_NJE - second.vectors_NJE).flatten(0, 1)
         gram_EE = first.weight_VE.t() @ first.weight_VE
         return (difference_KE @ gram_EE * difference_KE).sum() / num_logits
     sums = [
         checkpoint(
-            _squared_in_chunk, first, second, rows, use_reentrant=False, preserve_rng_state=False
+            # Nothing in a chunk is random, so no generator's state need be saved.
+            _squared_in_chunk,
+            first,
+            second,
+            rows,
+            use_reentrant=False,
+            preserve_rng_state=False,
         )
         for rows in token_chunks(first)
     ]

@@ -96,7 +96,7 @@ class MixtureBalance(Regularizer):
         if passed.kept_N is None:
             return prior_NJ.unflatten(0, (steps, rows))
         if self.variation is squared_variation_of_paper:
-            return prior_NJ[None]
+            return prior_NJ[None]  # the paper's sum is over steps and rows alike
         row_N = passed.kept_N % rows
         sum_BJ = prior_NJ.new_zeros(rows, prior_NJ.shape[1]).index_add(0, row_N, prior_NJ)
         return (sum_BJ / row_N.bincount(minlength=rows)[:, None])[None]

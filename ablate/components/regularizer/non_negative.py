@@ -38,6 +38,7 @@ class NonNegative(Regularizer):
     """A projection of all trained parameters."""
 
     def __init__(self, config: NonNegativeConfig) -> None:
+        # Only clipping gives the same if it is done twice (`bounds`).
         self.config, self.bounds = config, config.share == 1
 
     def project(self, model: nn.Module) -> None:

@@ -74,7 +74,7 @@ class PastDecoder(nn.Module):
         self.bias = nn.Parameter(torch.empty(num_words)) if bias else None
 
     def initialize(self, draw: Draw) -> None:
-        """Set the bias, if there is one, to 0; the matrix is shared."""
+        """Set c, if it is trained, to 0; `latent` draws A and a itself."""
         if self.bias is not None:
             self.bias.data.zero_()
 

@@ -24,6 +24,7 @@ class TemporalActivationRegularizationConfig:
 def mean_square_difference(passed: Pass) -> Tensor | None:
     """The mean over all elements of the squared change from one step to the next, if any."""
     raw_TBH = passed.features.raw[-1]
+    # A change belongs to its later step: into filling it does not count.
     changes = passed.kept(raw_TBH[1:] - raw_TBH[:-1], since=1)
     return changes.pow(2).mean() if changes.numel() else None
 

@@ -100,6 +100,7 @@ class VariationalDropout(Regularizer):
     def mask(self, site: str, x_TBH: Tensor, chance: Chance) -> Tensor:
         kind = site.partition("/")[0]
         rate = self.rates.get(kind, 0.0)
+        # There the gates ask for masks of their own (`locked`).
         if rate == 0 or (self.per_gate and kind in ("input", "hidden")):
             return x_TBH
         shape = (1, *x_TBH.shape[1:])
@@ -110,13 +111,14 @@ class VariationalDropout(Regularizer):
     ) -> Tensor | None:
         kind, _, rest = site.partition("/")
         if kind == "gates" and self.per_gate:
-            kind = rest.partition("/")[0]
+            kind = rest.partition("/")[0]  # the rate of the layer's input
         rate = self.rates.get(kind, 0.0)
         if rate == 0:
             return None
         if not self.per_gate and len(shape) == 3:
-            shape = (1, *shape[1:])
+            shape = (1, *shape[1:])  # [gates, B, H]: one mask for all gates
         if kind == "recurrent" and self.tied:
+            # Its own site, and so the same stream and the same mask as for other readers.
             site = "output" if int(rest) == self.num_layers else f"hidden/{rest}"
         return chance.keep(f"variational_dropout/{site}", shape, rate, like)
 

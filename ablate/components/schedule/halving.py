@@ -42,6 +42,7 @@ def divisions(config: HalvingConfig, losses: tuple[float, ...]) -> int:
         return max(len(losses) + 1 - config.flat_epochs, 0)
     wanted = config.when == "better"
     return sum(
+        # Epochs count from 1, so the first pair decides after epoch 2.
         _is_better(config.least_fall, before, loss) == wanted
         for epoch, (before, loss) in enumerate(pairwise(losses), start=2)
         if epoch >= config.flat_epochs
@@ -50,7 +51,7 @@ def divisions(config: HalvingConfig, losses: tuple[float, ...]) -> int:
 
 def _is_better(least_fall: float, before: float, loss: float) -> bool:
     if not least_fall:
-        return loss < before
+        return loss < before  # a fall of at least 0 would call an equal loss better
     return perplexity(before) - perplexity(loss) >= least_fall
 
 

@@ -76,7 +76,7 @@ def symbols_of(text: TrainingText, longest: int) -> list[list[int]]:
 
 def filled(words: list[list[int]], shortest: int) -> Tensor:
     """The symbols of all words in one matrix, [V, L], filled up to the longest word."""
-    length = max(shortest, *map(len, words))
+    length = max(shortest, *map(len, words))  # a convolution needs as many letters as it is wide
     return torch.tensor([word + [FILLING] * (length - len(word)) for word in words])
 
 
@@ -136,6 +136,7 @@ class Characters(Words):
         self.config, self.embedding = config, embedding
         self.num_words = shapes.vocabulary
         blank_VL = torch.zeros(self.num_words, max(config.widths), dtype=torch.long)
+        # Not saved with the weights: `read_text` makes it again.
         self.register_buffer("letters_VL", blank_VL, persistent=False)
         self.vectors = nn.Parameter(torch.empty(config.symbols, config.character_size))
         for width, features in zip(config.widths, config.features, strict=True):
@@ -170,6 +171,7 @@ class Characters(Words):
 
     def _spelled(self, letters_UL: Tensor) -> Tensor:
         """The vectors of words from their letters, [U, E]."""
+        # padding_idx: the filling's vector has no gradient, and so stays at 0.
         x_UCL = F.embedding(letters_UL, self.vectors, padding_idx=FILLING).transpose(1, 2)
         products = (F.conv1d(x_UCL, *self._layer(f"width_{k}")) for k in self.config.widths)
         y_UE = torch.cat([product.amax(2) for product in products], 1).tanh()

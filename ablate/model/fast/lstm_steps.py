@@ -77,6 +77,7 @@ class _Steps(torch.autograd.Function):
         recurrent = MaskedProduct(weights[1], mask_SBH)
         if usable(gates_TBD, h_all, weights[1], mask_SBH, dh_TBH, dc):
             da_TBD = torch.empty_like(gates_TBD)
+            # The kernel moves both back to the start of the window, in place.
             dh, dc = torch.zeros_like(dc), dc.clone(memory_format=torch.contiguous_format)
             tensors = (gates_TBD, c_all, tanh_TBH, dh_TBH.contiguous(), dh, dc, da_TBD)
             sizes = tanh_TBH.shape
@@ -99,7 +100,7 @@ def _walk(
     steps = zip(recurrent.by_step(gates_TBD), each_step(i_f, *gates), states, strict=True)
     for shares, (i_f, i, f, g, o), (h, h_after, c, c_after, tanh) in steps:
         recurrent.add_(shares, h)
-        i_f.sigmoid_()
+        i_f.sigmoid_()  # two gates that lie side by side, in one call
         g.tanh_()
         o.sigmoid_()
         torch.mul(f, c, out=c_after).addcmul_(i, g)

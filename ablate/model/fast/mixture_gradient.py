@@ -91,6 +91,7 @@ def token_chunks(mixture: Mixture, size: ChunkSize | None = None) -> Iterator[sl
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
     half = mixture.weight_VE.dtype.itemsize == 2
     row_bytes = mixture.weight_VE.shape[0] * mixture.weight_VE.element_size()
+    # In half precision products are cheap, and adding each chunk's gradient is not.
     size = size or (SINGLE if num_experts == 1 and not half else MIXTURE)
     num_bytes = max(size.num_bytes, int(width * row_bytes * size.of_matrix))
     num_bytes = max(num_bytes, _gpu_bytes(mixture.weight_VE.device))
@@ -177,6 +178,7 @@ def _summed_nll(
     """The loss and its gradients, with products in this precision and with this floor."""
     targets_N, copied_N, given = *tensors[:2], mixture_of(*tensors[2:])
     mixture = replace(_lowered(given, dtype), floor=floor)
+    # Like the tensors that were given: sums stay float32 where factors are rounded.
     gradients = _zeros(given, needed[2:], half=takes_half(mixture))
     chunks, log_probs = list(token_chunks(mixture)), []
     buffer_KV = logits_buffer(mixture, chunks)
@@ -184,7 +186,7 @@ def _summed_nll(
         scored = score_targets(mixture, targets_N, rows, buffer_KV, copied_N)
         log_probs.append(scored.log_prob_n)
         _add_gradients(gradients, mixture, scored, targets_N[rows], rows)
-        del scored
+        del scored  # before the next chunk takes as much memory
     matrix = gradients.weight_VE
     if gradients.bias_V is not None and matrix is not None and matrix.has_sums:
         gradients.bias_V.add_(matrix.sums())

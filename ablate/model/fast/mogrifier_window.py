@@ -82,7 +82,7 @@ def _walk(x_TBI: Tensor, mask_BH: Tensor | None, cell: Cell, trace: Trace) -> No
             read = read if out is None else _read(one, read, out[step])
             gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
             target, result = values[step][index], values[step][index + 2]
-            torch.addcmul(zero, gate, target, value=2, out=result)
+            torch.addcmul(zero, gate, target, value=2, out=result)  # 2 g_r v_{r-1}, in one call
         _advance(trace, cell, values[step], step)
 
 

@@ -113,7 +113,7 @@ class SumOfProducts:
             read_KE = _beside(vectors_KE, weights_K1).to(slope_KV.dtype)
             product_VE = torch.mm(slope_KV.t(), read_KE).float()
             if self._sum is None and product_VE.shape[1] == width + self.has_sums:
-                self._sum = product_VE
+                self._sum = product_VE  # adding to zeros takes three times as long as converting
             else:
                 self._total[:, : product_VE.shape[1]].add_(product_VE)
         elif self._native:

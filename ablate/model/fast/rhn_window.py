@@ -118,6 +118,7 @@ def _walk(
                 if mask is not None:
                     torch.mul(s, mask, out=read[index])
                 torch.addmm(add[step], read[index], weight, out=gates[step])
+            # s + t (h - s), which is h t + s (1 - t).
             s = torch.lerp(s, h[step].tanh_(), t[step].sigmoid_(), out=results[index])
 
 

@@ -73,6 +73,7 @@ def _by_chunk(
     with torch.enable_grad():
         for rows in chunks:
             value = part(rows, *leaves)
+            # At once, so that a chunk's tensors are released before the next one's are made.
             value.backward()
             values.append(value.detach())
     return torch.stack(values).sum(), [None if leaf is None else leaf.grad for leaf in leaves]

@@ -28,7 +28,7 @@ from ablate.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, to
 from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.fast.tempered_gradient import Terms, fused_augmented
 from ablate.model.flow import Mixture
-from ablate.model.mixture import log_probs, summed_nll, tempered
+from ablate.model.mixture import log_probs, selected, summed_nll, tempered
 from ablate.model.pointer import without_pointer
 
 
@@ -61,18 +61,7 @@ def _augmented_by_chunk(
 ) -> Tensor:
     def part(rows, words_VD, *tensors):
         whole = replace(mixture_of(*tensors), floor=mixture.floor)
-        return augmented_plain(_of_tokens(whole, rows), targets_N[rows], words_VD, terms)
+        return augmented_plain(selected(whole, rows), targets_N[rows], words_VD, terms)
 
     chunks = list(token_chunks(mixture, PARTS))
     return summed_by_chunk(part, chunks, words_VD, *tensors_of(mixture))
-
-
-def _of_tokens(mixture: Mixture, rows: slice) -> Mixture:
-    """The mixture of some of the tokens."""
-    gate, log_prior_NJ = mixture.gate, mixture.log_prior_NJ
-    return replace(
-        mixture,
-        vectors_NJE=mixture.vectors_NJE[rows],
-        log_prior_NJ=None if log_prior_NJ is None else log_prior_NJ[rows],
-        gate=gate and replace(gate, vectors_NG=gate.vectors_NG[rows]),
-    )

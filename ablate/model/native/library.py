@@ -6,8 +6,9 @@ compiler and processor. Next to it are the hash of its contents and the result o
 which runs once, in a process of its own. Nothing else is loaded: neither a damaged library nor one
 that somebody else put there.
 
-Kernels take a range of independent rows, which are distributed over as many threads as torch uses;
-the bits do not depend on the number of threads.
+Kernels take a range of independent rows, which are distributed over as many threads as torch uses.
+The bits do not depend on the number of threads, except those of a bias's gradient under the
+augmented loss, which each thread sums over its own rows.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _library_file(compiler: str, version: str) -> Path:
     target = folder / f"native-{_digest(version)}.so"
     if not _is_sound(target):
         with locked(folder / "native.lock"):
-            if not _is_sound(target):
+            if not _is_sound(target):  # no other process built it meanwhile
                 _build(compiler, target)
     return target
 
@@ -165,6 +166,7 @@ def _build(compiler: str, target: Path) -> None:
     verdict = {"sha256": digest, "failure": failure}
     write_whole(_verdict(target), json.dumps(verdict).encode())
     if failure:
+        # Only the process that built it says so: others read the verdict.
         print(f"ablate: kernels are not used, torch does their work: {failure}", file=sys.stderr)
         raise RuntimeError(failure)
 
@@ -182,6 +184,7 @@ def _compile(compiler: str, built: Path) -> None:
 
 def _failure(built: Path) -> str:
     """Why a new library fails its test, in a process that it may crash; empty if it passes."""
+    # -P: the working folder's modules do not come first.
     command = [sys.executable, "-P", "-m", "ablate.model.native.self_test", str(built)]
     code = os.pathsep.join(filter(None, (str(SOURCES.parents[2]), *sys.path)))
     environment = {**os.environ, "PYTHONPATH": code, "OMP_NUM_THREADS": "1", SWITCH: "on"}
@@ -237,6 +240,7 @@ def run(name: str, num_rows: int, *arguments: Any, least: int = 1) -> None:
     parts = threads(num_rows, least)
     cuts = [num_rows * part // parts for part in range(parts + 1)]
     ranges = [tuple(map(ctypes.c_long, (*cuts[n : n + 2], n))) for n in range(parts)]
+    # ctypes releases Python's lock during a call, so the ranges run at once.
     others = [_pool(parts).submit(kernel, *passed, *own) for own in ranges[1:]]
     kernel(*passed, *ranges[0])
     for other in others:

@@ -53,6 +53,7 @@ def packed(weights: Sequence[Tensor], shares: int = 1, *, back: bool = False) ->
 def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
     """Fill in x with the state after every step: w_t + r x_{t-1}."""
     units = before.numel()
+    # No unit reads another one, so threads share the units of all rows.
     run("scan_forward", units, len(w), units, w, before, r, x, least=SCAN_UNITS)
 
 

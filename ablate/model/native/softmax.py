@@ -56,6 +56,7 @@ def augmented_(
     the bias's gradient is added. The numbers: temperature, of_nll, of_divergence."""
     num_rows, num_words = scores_nV.shape
     losses_n = scores_nV.new_empty(num_rows)
+    # A row of sums for each thread, since two of them must not add to one.
     parts = None if d_bias_V is None else scores_nV.new_zeros(threads(num_rows, ROWS), num_words)
     soft = (soft_UV, soft_of_n.contiguous(), negative_U)
     tensors = (scores_nV, bias_V, targets_n.contiguous(), *soft, losses_n, parts)
