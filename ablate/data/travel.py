@@ -70,7 +70,7 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
                 f"corpora/{key} in the store {store.uri} is damaged ({error}). Delete that folder "
                 "and run the study again: its driver writes the corpus again."
             ) from error
-        except (OSError, CorpusError) as error:
+        except (OSError, CorpusError) as error:  # a full disk: the next folder may have space
             errors.append(str(error))
             continue
         return str(folder)
@@ -84,7 +84,7 @@ def send_files(paths: Iterable[str], store: Store) -> dict[str, list[str]]:
 
 
 def _send_file(path: str, store: Store) -> list[str]:
-    """A folder's files have their paths in it at the ends of their keys."""
+    """Put a file, or the files of a folder, into the store; their paths there end their keys."""
     start = f"files/{digest_of_contents(path)}/{Path(path).name}"
     files = {f"{start}/{name}" if name else start: file for name, file in files_of(path).items()}
     for key, file in files.items():
@@ -97,6 +97,7 @@ def receive_files(parcel: Mapping[str, Sequence[str]], store: Store) -> dict[str
     """Copy such files to this host, once; return path on the driver -> path here."""
     folder = Path(host_folder())
     _copy_files({key: folder / key for keys in parcel.values() for key in keys}, store)
+    # The first three parts of a key, `files/<digest>/<name>`, are the file's or the folder's path.
     return {path: str(folder / "/".join(keys[0].split("/")[:3])) for path, keys in parcel.items()}
 
 
