@@ -22,15 +22,9 @@ class Bleu:
     signature: str
 
 
-def bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    tokenizer: str = TOKENIZER,
-    *,
-    lowercase: bool = False,
-) -> Bleu:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = TOKENIZER) -> Bleu:
     """BLEU of detokenized text, with one reference for each sentence."""
-    metric = _metric(tokenizer, lowercase=lowercase)
+    metric = _metric(tokenizer)
     scored = metric.corpus_score(*_checked(hypotheses, references))
     return Bleu(_at_most(scored.score), str(metric.get_signature()))
 

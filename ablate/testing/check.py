@@ -33,6 +33,7 @@ Contract = Callable[[Subject], None]
 
 
 def _contracts_in(*modules: ModuleType) -> tuple[Contract, ...]:
+    # In the order of the files, without the functions that they import.
     return tuple(
         value
         for module in modules
@@ -78,12 +79,16 @@ def check_technique(
     """
     if slot not in _CONTRACTS:  # a sampler's promises are Optuna's
         raise ConfigError(unknown("slot with contracts", slot, _CONTRACTS))
-    if file is not None and name not in registry.names(slot):
+    if file is not None and name not in registry.names(slot):  # twice would be an error
         load_own((str(file),))
     subject = Subject(slot, name, values or {})
     for contract in contracts(slot):
         try:
             contract(subject)
         except AssertionError as error:
-            promise = (contract.__doc__ or contract.__name__).splitlines()[0]
-            raise AssertionError(f"{slot} {name}: broken: {promise}\n{error}") from error
+            raise AssertionError(f"{slot} {name}: broken: {promise(contract)}\n{error}") from error
+
+
+def promise(contract: Contract) -> str:
+    """Return what a contract promises: the first paragraph of its docstring, on one line."""
+    return " ".join((contract.__doc__ or contract.__name__).partition("\n\n")[0].split())
