@@ -84,7 +84,7 @@ def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corp
 @overload
 def open_corpus(config: PairsConfig, folder: str | Path, seed: int = 0) -> Pairs: ...
 def open_corpus(config: Any, folder: str | Path, seed: int = 0) -> AnyCorpus:
-    """Open what language models read, encoding it into `folder` first if necessary.
+    """Open a corpus for a model; its text is encoded into `folder` first if necessary.
 
     `seed` is the trial's, for a random slice.
     """
@@ -97,7 +97,7 @@ def corpus_digest(config: DataConfig, folder: str | Path | None = None) -> str:
 
 
 class Texts(EncodedSource[CorpusConfig]):
-    """What reads one text as words or characters."""
+    """Reads one text as words or characters."""
 
     makes = Corpus
 

@@ -23,7 +23,7 @@ log = logging.getLogger("ablate.data")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncodedCorpus:
-    """What one text, or pairs of sentences, are to a model: token ids, and facts about them."""
+    """A text, or pairs of sentences, as models read them: token ids, and facts about them."""
 
     name: str
     digest: str
@@ -78,7 +78,7 @@ class EncodedSource(DataSource[C]):
 
     @abstractmethod
     def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
-        """Return what `makes` has besides what every encoded corpus has."""
+        """Return the fields of `makes` that not every encoded corpus has."""
 
     def digest(self) -> str:
         """Return the digest of the encoding, or of slices of it."""

@@ -114,7 +114,7 @@ class Pairs(EncodedCorpus):
 
 
 class SentencePairs(EncodedSource[PairsConfig]):
-    """What reads pairs of sentences."""
+    """Reads pairs of sentences."""
 
     makes = Pairs
 

@@ -74,7 +74,7 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
             errors.append(str(error))
             continue
         return str(folder)
-    why = errors[0] if errors else "it has no folder for it."
+    why = errors[0] if errors else "no folder there can be written to."
     raise StoreError(f"the host {socket.gethostname()} cannot store the corpus: {why} {_REMEDY}")
 
 
@@ -113,7 +113,7 @@ def _copy_files(files: Mapping[str, Path], store: Store) -> None:
 
 
 def host_folder() -> str:
-    """This host's folder for data, where a task's function may keep what it downloads."""
+    """This host's folder for data, where a task's function may keep its downloads."""
     folder = next(_folders(), None)
     if folder is None:
         raise StoreError(f"the host {socket.gethostname()} has no folder for data. {_REMEDY}")

@@ -60,7 +60,7 @@ class ParsedCorpus(Corpus):
 
 
 class Trees(Texts):
-    """What reads a text of trees."""
+    """Reads a text of trees."""
 
     makes = ParsedCorpus
 

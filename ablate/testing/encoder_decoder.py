@@ -22,7 +22,7 @@ def loss_of_a_sentence_alone(subject: Subject) -> None:
 
 
 def width_of_the_layers(subject: Subject) -> None:
-    """Its output is as wide as it says, and the decoder's layers are those that the head reads."""
+    """The output is as wide as it says, and the decoder's layers are as wide as heads expect."""
     small = subject.small()
     model, passed = _model(small), small.run()
     # In the state, the memory and its mask are the last before the gate's part.

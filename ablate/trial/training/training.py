@@ -250,7 +250,7 @@ class Training:
         return self.rates.at(self.optimizer.rate, update, self.valid_history, self.round_start)
 
     def _new_rate(self, before: float) -> str | None:
-        """What to log of a rate that changes between epochs alone, after one at rate `before`."""
+        """The line to log if only epochs change the rate, and the rate `before` is over."""
         after = before if self.rates.schedule.counts_updates else self._rate(0)
         return None if after == before else f"learning rate {before:.6g} -> {after:.6g}"
 

@@ -86,7 +86,7 @@ def _source(function: Callable[..., Any]) -> tuple[ast.Module, int]:
 
 
 def _loops(tree: ast.Module) -> Iterator[list[tuple[Any, Block]]]:
-    """Each loop over `run.epochs`, at the end of a path of (statement, what follows it)."""
+    """Yield each loop over `run.epochs`, as a path of (statement, the statements after it)."""
 
     def within(block: Block, path: list[tuple[Any, Block]]) -> Iterator[list[tuple[Any, Block]]]:
         for number, statement in enumerate(block):

@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def corpus(self) -> Any:
-        """What the task's corpus holds for this trial's seed, as its `DataSource` opens it."""
+        """The task's corpus for this trial's seed, as the corpus's `DataSource` opens it."""
         if self._data_config is None:
             raise TrialError("the task has no corpus. Instead: @task(..., corpus=A_DATA_CONFIG).")
         return source_of(self._data_config, self.data).open(self.seed)
@@ -326,7 +326,7 @@ def _check_metric(metric: Metric, value: float, where: str) -> None:
 
 
 def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
-    """The end of a message on a result that lacks the metric's `key`, with what it has instead."""
+    """The end of a message on a result that lacks the metric's `key`; it lists the given names."""
     names, right = list(given), [metric.key(split) for split in ("valid", "test")]
     match = nearest(key, [name for name in names if name not in right])
     hint = f" '{match}' may be misspelt." if match else ""

@@ -1,4 +1,4 @@
-"""What a loop over `run.epochs` keeps in variables that it was not given: a cut trial loses them.
+"""Variables that a loop over `run.epochs` keeps without giving them to it: a cut trial loses them.
 
     best = math.inf
     for epoch in run.epochs(model, optimizer, total=...):
