@@ -79,7 +79,7 @@ def check_technique(
     """
     if slot not in _CONTRACTS:  # a sampler's promises are Optuna's
         raise ConfigError(unknown("slot with contracts", slot, _CONTRACTS))
-    if file is not None and name not in registry.names(slot):  # twice would be an error
+    if file is not None and name not in registry.names(slot):
         load_own((str(file),))
     subject = Subject(slot, name, values or {})
     for contract in contracts(slot):
