@@ -101,6 +101,7 @@ def windows(num_steps: int, lengths: Iterable[int]) -> Iterator[Window]:
     """Yield AWD's training windows, until at most one target is left."""
     start = 0
     for drawn in lengths:
+        # As AWD's loop: a window of one last target is left out.
         if start >= num_steps - 2:
             return
         length = min(drawn, num_steps - 1 - start)

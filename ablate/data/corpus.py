@@ -78,12 +78,13 @@ class Corpus(EncodedCorpus):
 AnyCorpus = Corpus | Pairs
 
 
+# What is opened follows from the section: callers with a known section get its own type.
 @overload
 def open_corpus(config: CorpusConfig, folder: str | Path, seed: int = 0) -> Corpus: ...
 @overload
 def open_corpus(config: PairsConfig, folder: str | Path, seed: int = 0) -> Pairs: ...
 def open_corpus(config: Any, folder: str | Path, seed: int = 0) -> AnyCorpus:
-    """Open what language models read, encoding it into `folder` first if necessary.
+    """Open a corpus for a model; its text is encoded into `folder` first if necessary.
 
     `seed` is the trial's, for a random slice.
     """
@@ -96,7 +97,7 @@ def corpus_digest(config: DataConfig, folder: str | Path | None = None) -> str:
 
 
 class Texts(EncodedSource[CorpusConfig]):
-    """What reads one text as words or characters."""
+    """Reads one text as words or characters."""
 
     makes = Corpus
 
@@ -132,6 +133,7 @@ class Texts(EncodedSource[CorpusConfig]):
         config, published = self.config, PUBLISHED.get(self.config.name)
         if published is None or config.level != published.level:
             return super().sizes()
+        # A slice longer than its split is the split.
         limits, known = {"train": config.train_tokens}, published.num_tokens
         return {
             split: min(known[split], limits.get(split, config.eval_tokens) or known[split])
@@ -188,6 +190,7 @@ class Texts(EncodedSource[CorpusConfig]):
 
     def _floor(self, text: Text) -> dict[str, np.ndarray]:
         """Return the log probability of every token under the grammar, for default options."""
+        # The grammar says its own words: lower case, letters or `<unk>` have other probabilities.
         default = CorpusConfig(**self.options()) == CorpusConfig()
         if not (isinstance(text, GrammarText) and default):
             return {}
@@ -201,6 +204,7 @@ def _slice(
     slices = {split: tokens[: ends[split]] for split, tokens in splits.items()}
     if config.train_slice == "random":
         whole, length = splits["train"], len(slices["train"])
+        # Every start is possible at which the slice still fits.
         start = derived_seed(seed, "corpus.train_slice") % (len(whole) - length + 1)
-        slices["train"] = whole[start : start + length]
+        slices["train"] = whole[start : start + length]  # as mapped: a slice copies nothing
     return slices

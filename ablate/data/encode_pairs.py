@@ -17,7 +17,7 @@ from ablate.data.pair_texts import Sides
 from ablate.data.tokenize import in_units, learn_units, tokens_of
 from ablate.errors import CorpusError
 
-EOS_ID, UNKNOWN_ID = 0, 1
+EOS_ID, UNKNOWN_ID = 0, 1  # their places in every vocabulary
 SIDES = ("source", "target")
 Sentences = list[list[str]]  # of tokens
 
@@ -43,6 +43,7 @@ def encode_pairs(splits: Mapping[str, Sides], config: PairsConfig) -> EncodedPai
     tokens = {split: [[*map(tokens_of, side)] for side in sides] for split, sides in splits.items()}
     if config.merges is not None:
         tokens = _in_units(tokens, config.merges, config.joint)
+    # After the units are known: a length counts the tokens that the model reads.
     if config.max_length is not None:
         train = splits["train"], tokens["train"]
         splits["train"], tokens["train"] = _short(*train, config.max_length)
@@ -86,11 +87,12 @@ def _in_units(tokens: dict[str, list[Sentences]], merges: int, joint: bool) -> d
 
 
 def _learned(counts: Mapping[str, int], merges: int) -> Any:
+    # `<unk>` stays whole, so its letters must not count.
     return learn_units({word: n for word, n in counts.items() if word != UNKNOWN}, merges)
 
 
 def _short(sides: Sides, tokens: list[Sentences], most: int) -> tuple[Sides, list[Sentences]]:
-    """Leave out the pairs of which a side is too long."""
+    """Leave out the pairs that have a side with more than `most` tokens."""
     kept = [i for i, pair in enumerate(zip(*tokens, strict=True)) if max(map(len, pair)) <= most]
     if not kept:
         raise CorpusError(

@@ -83,7 +83,7 @@ class Encoded:
 
     @cached_property
     def source_vocabulary(self) -> tuple[str, ...]:
-        """Return the words to read of a corpus of pairs; the other vocabulary if there is one."""
+        """Return the words to read of a corpus of pairs, which may share its other vocabulary."""
         own = (self.folder / SOURCE_VOCABULARY).exists()
         return self._words(SOURCE_VOCABULARY) if own else self.vocabulary
 
@@ -148,6 +148,7 @@ def _read(folder: Path) -> Encoded:
     sealed = json.loads(read_regular(folder / SEAL))
     _check(folder, sealed["sha256"])
     splits, facts = _map(folder / TOKENS, np.int32)
+    # A folder that was renamed is whole and sealed, and still of another text.
     if facts["key"] != folder.name:
         raise Damaged(f"it is the encoding {facts['key']}")
     return Encoded(folder, splits, facts)
@@ -177,7 +178,7 @@ def read_or_make(folder: Path, make: Callable[[str], Columns]) -> Encoded:
 
     `make` gets the reason why an encoding must be replaced, or "".
     """
-    if corpus := _sound(folder):
+    if corpus := _sound(folder):  # the usual case, without a lock
         return corpus
     with _writing(folder):
         for _ in range(TRIES):
@@ -192,12 +193,12 @@ def read_or_make(folder: Path, make: Callable[[str], Columns]) -> Encoded:
 
 
 def copy_into(folder: Path, read_file: Callable[[str], bytes | None]) -> None:
-    """Copy an encoding that was made elsewhere into `folder`, once per host; raise `Damaged` if it
-    is not what was sealed."""
+    """Copy an encoding that was made elsewhere into `folder`, once per host; raise `Damaged` if the
+    copy differs from what was sealed."""
     if _sound(folder):
         return
     with _writing(folder):
-        if _sound(folder):
+        if _sound(folder):  # another process has copied it meanwhile
             return
         with _moved_to(folder) as partial:
             for name in FILES:
@@ -246,6 +247,7 @@ def _write(folder: Path, columns: Columns) -> None:
 @contextmanager
 def _moved_to(folder: Path) -> Iterator[Path]:
     """Make a folder next to `folder`, and rename it to `folder` once its files are written."""
+    # With a process id and a time: without locks, several processes may write at once.
     partial = folder.with_name(f"{folder.name}.{os.getpid()}-{time.time_ns()}.partial")
     partial.mkdir()
     try:
@@ -295,6 +297,7 @@ def _move(partial: Path, folder: Path) -> None:
                 raise
         if _sound(folder):
             return
+        # Put aside and then removed: others never see a folder without some of its files.
         damaged = folder.with_name(f"{partial.name}.damaged.partial")
         with suppress(FileNotFoundError):
             os.rename(folder, damaged)

@@ -23,7 +23,7 @@ log = logging.getLogger("ablate.data")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncodedCorpus:
-    """What one text, or pairs of sentences, are to a model: token ids, and facts about them."""
+    """A text, or pairs of sentences, as models read them: token ids, and facts about them."""
 
     name: str
     digest: str
@@ -56,7 +56,7 @@ class EncodedCorpus:
 
 
 class EncodedSource(DataSource[C]):
-    """What finds a text, and encodes it unless that was done before."""
+    """Finds a text, and encodes the text unless an encoding is there."""
 
     makes: type[EncodedCorpus]
 
@@ -78,7 +78,7 @@ class EncodedSource(DataSource[C]):
 
     @abstractmethod
     def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
-        """Return what `makes` has besides what every encoded corpus has."""
+        """Return the fields of `makes` that not every encoded corpus has."""
 
     def digest(self) -> str:
         """Return the digest of the encoding, or of slices of it."""
@@ -111,6 +111,7 @@ class EncodedSource(DataSource[C]):
     def encoded(self) -> encoded.Encoded:
         """Open the encoding, making it first if it is missing or damaged."""
         folder = self.folder or Path()
+        # A worker's host may lack the text, and its driver has sent the encoding.
         key = encoded.key_from_driver(self.asked(), folder) or self.key(self.text())
 
         def make(damage: str) -> encoded.Columns:
@@ -121,9 +122,10 @@ class EncodedSource(DataSource[C]):
         return encoded.read_or_make(folder / "encoded" / key, make)
 
     def _made(self, key: str) -> encoded.Columns:
+        # Hashed again, without the cache: a disk may have changed the text and kept its times.
         text = without_cache(self.text())
         columns = self.columns(text)
-        if self.key(text) != key:  # hashed again, as the text may have changed while it was read
+        if self.key(text) != key:  # or the text has changed while it was read
             raise changed(self.config.name)
         facts = {"key": key, "sources": dict(text.hashes()), "options": self.options()}
         return replace(columns, facts={**facts, **columns.facts})

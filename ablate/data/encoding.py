@@ -43,6 +43,7 @@ def encode(
 ) -> EncodedText:
     """Encode the splits in the given order; the first is the training text."""
     ids: defaultdict[str, int] = defaultdict()
+    # A new token gets the number of tokens so far, in the order of first appearance.
     ids.default_factory = ids.__len__
     splits = {name: _token_ids(lines, ids, config, name) for name, lines in texts.items()}
     encoded = EncodedText(list(ids), splits)
@@ -55,7 +56,7 @@ def _token_ids(
     """Return one split's token ids, adding new tokens to `ids`."""
     token_id = ids.__getitem__
     stream = array("i")
-    lower = config.lowercase and config.level != "tree"  # where it is done already
+    lower = config.lowercase and config.level != "tree"  # `tokens_of` has lower-cased trees
     number = 0
     for number, line in enumerate(map(str.lower, lines) if lower else lines, 1):
         words = line.split()
@@ -67,7 +68,7 @@ def _token_ids(
             )
         stream.extend(map(token_id, " ".join(words) if config.level == "character" else words))
         stream.append(token_id(EOS))
-    if len(stream) == number:
+    if len(stream) == number:  # nothing but line ends
         raise CorpusError(f"the {split} split is empty. It needs at least one word.")
     return np.frombuffer(stream, dtype=np.int32)
 
@@ -82,6 +83,6 @@ def _without_rare(encoded: EncodedText, min_count: int, kept: Callable[[str], bo
     new_ids = np.empty(len(words), np.int32)
     for old_id, word in enumerate(words):
         token = word if counts[old_id] >= min_count or word in special else UNKNOWN
-        new_ids[old_id] = ids.setdefault(token, len(ids))
+        new_ids[old_id] = ids.setdefault(token, len(ids))  # the order of appearance stays
     splits = {name: new_ids[stream] for name, stream in encoded.splits.items()}
     return EncodedText(list(ids), splits)

@@ -53,13 +53,14 @@ def _source(text: str) -> str:
 
 
 def _clean(text: str) -> str:
+    # Whole entities first: the pattern below mends those that have lost their `&`.
     text = html.unescape(text.replace("\\", " "))
     text = html.unescape(_ENTITY.sub(r"&\1;", text))
     return " ".join(_TAG.sub(" ", text).split())
 
 
 def _first_sentence(text: str) -> str:
-    for end in _END.finditer(text):
+    for end in _END.finditer(text):  # the end of the text is no match: then all of it is taken
         sentence = text[: end.end(1)]
         if not _SHORT.match(end[1]) and len(sentence.split()) >= FEWEST_WORDS:
             return sentence

@@ -21,7 +21,7 @@ C = TypeVar("C", bound=DataConfig)
 
 
 class DataSource(ABC, Generic[C]):
-    """What reads one kind of data, as the section `corpus` of a config describes the data.
+    """Reads one kind of data, as the section `corpus` of a config describes the data.
 
     A subclass has a `digest` and opens the data; the other methods help `ablate plan` and workers.
 
@@ -32,7 +32,7 @@ class DataSource(ABC, Generic[C]):
 
     def __init__(self, config: C, folder: str | Path | None = None) -> None:
         self.config = config
-        self.folder = None if folder is None else Path(folder)  # where data and caches are kept
+        self.folder = None if folder is None else Path(folder)
 
     @abstractmethod
     def digest(self) -> str:
@@ -65,7 +65,7 @@ class DataSource(ABC, Generic[C]):
         return ()
 
     def encoding(self) -> Path | None:
-        """Return the folder of an encoding, if there is one; it is checked when it arrives."""
+        """Return the folder of an encoding, if there is one; a copy is checked when it arrives."""
         return None
 
     def asked(self) -> tuple:
@@ -76,7 +76,7 @@ class DataSource(ABC, Generic[C]):
 def source_of(config: C, folder: str | Path | None = None) -> DataSource[C]:
     """Return what reads the data that a section describes; `folder` stores data and encodings."""
     reader: Any = config.reader
-    if isinstance(reader, str):  # of ablate's own, by name: data folders import one another so
+    if isinstance(reader, str):  # "module:Class": the section's file is on a lower floor
         module, _, name = reader.partition(":")
         reader = getattr(import_module(module), name)
     return reader(config, folder)

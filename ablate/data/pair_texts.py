@@ -1,6 +1,6 @@
 """The sentences of corpora of pairs: their files, their hashes, and what can be wrong with them.
 
-pairs        built in: the grammar's sentences and a translation of each (`grammar/pairs.py`)
+pairs        built in: the grammar's sentences and a translation of each (`grammar/translation.py`)
 multi30k     published: English, German, French
 ag_news      published: descriptions of news and their titles (`headlines.py`)
 folder:PATH  a folder with train.src, train.tgt, valid.src, ...; with `source` and `target` given,
@@ -75,8 +75,8 @@ def find_pairs(config: PairsConfig, folder: Path | None) -> PairText:
 
 
 def _sides(config: PairsConfig, default: tuple[str, ...]) -> tuple[str, str]:
-    """The source and target languages; a language that the config leaves out is the default pair's
-    other one."""
+    """The source and target languages; one that the config leaves out is the other language of the
+    default pair."""
     source, target = config.source, config.target
     source = source or next(name for name in default if name != target)
     target = target or next(name for name in reversed(default) if name != source)
@@ -126,6 +126,7 @@ class PublishedPairs:
 
     def hashes(self) -> Mapping[str, str]:
         """Return the pinned hashes of the files for this direction."""
+        # By side and not by language: the same two files the other way round are other pairs.
         pinned, sides = self.text.corpus.sha256, enumerate((self.source, self.target))
         return {f"{split}.{i}": pinned[f"{split}.{side}"] for i, side in sides for split in SPLITS}
 
@@ -180,16 +181,13 @@ class FolderPairs:
         """Return the file of one side of a split; an error names what the folder lacks."""
         path = self.folder / f"{split}.{side}"
         if not path.is_file():
-            needed = ", ".join(f"{name}.{end}" for name in SPLITS for end in self._endings)
+            ends = self.source, self.target
+            needed = ", ".join(f"{name}.{end}" for name in SPLITS for end in ends)
             raise CorpusError(
                 f"there is no {path}. This folder of pairs needs {needed}; corpus.source and "
                 "corpus.target set other endings."
             )
         return path
-
-    @property
-    def _endings(self) -> tuple[str, str]:
-        return self.source, self.target
 
     def pairs(self, split: str) -> Sides:
         """Return both sides of a split, line by line."""
@@ -197,7 +195,7 @@ class FolderPairs:
 
 
 def _matched(source: Path, target: Path) -> Sides:
-    """Read two files of which each line belongs to the other's same line."""
+    """Read two files whose lines of the same number belong together."""
     sides = _sentences(source), _sentences(target)
     num_lines = [len(side) for side in sides]
     if num_lines[0] != num_lines[1]:
@@ -216,6 +214,7 @@ def _matched(source: Path, target: Path) -> Sides:
 
 def _sentences(path: Path) -> list[str]:
     """The lines of a file, none of them empty, with single spaces."""
+    # Not splitlines(), which also splits at characters that occur inside of sentences.
     lines = _text(path).split("\n")
     if not lines[-1]:
         lines.pop()  # what follows the last line's end
@@ -233,7 +232,7 @@ def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise CorpusError(

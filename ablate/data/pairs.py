@@ -106,7 +106,7 @@ class Pairs(EncodedCorpus):
 
 
 class SentencePairs(EncodedSource[PairsConfig]):
-    """What reads pairs of sentences."""
+    """Reads pairs of sentences."""
 
     makes = Pairs
 
@@ -142,13 +142,14 @@ class SentencePairs(EncodedSource[PairsConfig]):
         """Encode both sides."""
         made = encode_pairs({split: text.pairs(split) for split in SPLITS}, self.config)
         source, target = (made.vocabularies[side] for side in SIDES)
+        # A translation is a function of its sentence only as long as every word is known.
         own = self.config.name == PAIRS and not made.has_unknown
         facts = {
             "num_words": len(target),
             "num_source_words": len(source),
             "best": {"bleu": 100.0} if own else {},
         }
-        others = [] if source is target else source
+        others = [] if source is target else source  # one vocabulary is stored once
         return encoded.Columns(
             made.streams, target, facts, source_vocabulary=others, texts=made.texts
         )

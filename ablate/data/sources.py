@@ -39,7 +39,7 @@ from ablate.store.files import PARTIAL, partial_file, replace_synced
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, total bytes if known
 TIMEOUT_SECONDS = 30.0  # for the next bytes from a server
 CHUNK = 1 << 16
-SUBFOLDERS = ("", "{name}", "data", "data/{name}")  # of a user's folder, searched for the files
+SUBFOLDERS = ("", "{name}", "data", "data/{name}")  # where a user's folder may have the files
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,7 @@ def verify(name: str, folder: str | Path) -> dict[str, str]:
 def verify_encoded(folder: str | Path) -> list[Path]:
     """Return the encoded corpora in the data folder; an error names a damaged one."""
     sealed = sorted(seal.parent for seal in Path(folder).glob(f"encoded/*/{encoded.SEAL}"))
+    # A folder that is still being written may have its seal already.
     whole = [path for path in sealed if not path.name.endswith(PARTIAL)]
     for path in whole:
         try:
@@ -163,6 +164,7 @@ def _listed_built_in(name: str, config: CorpusConfig) -> Listed:
 
 def _listed(text: PublishedText) -> Listed:
     states = {_state(text, part) for part in text.corpus.files}
+    # Some files without the others are as useless as a damaged one.
     state = states.pop() if len(states) == 1 else "damaged"
     corpus = text.corpus
     words = corpus.vocabulary.get((corpus.level, False))
@@ -218,6 +220,7 @@ def _copy_from(text: PublishedText, part: str, from_dir: Path, progress: Progres
             f"{from_dir} has no {part} text of {text.corpus.name}. Expected one of: {names}, in "
             f"that folder or in its subfolders {text.corpus.name} and data."
         )
+    # Without the right one, the first is copied, and its error shows both hashes.
     best = next((path for path in existing if sha256(path) == expected), existing[0])
     with _new_file(text, part, str(best)) as file, open(best, "rb") as source:
         _copy(source.read, file, best.stat().st_size, str(best), progress)
@@ -242,6 +245,7 @@ def _copy(
             file.write(chunk)
         done += len(chunk)
         progress(name, done, size)
+    # `read` returns nothing at a broken connection too.
     if size is not None and done < size:
         raise ConnectionError(f"the connection ended after {done} of {size} bytes")
 

@@ -184,7 +184,7 @@ class PublishedText:
 
 @dataclass(frozen=True)
 class TreebankText(PublishedText):
-    """The treebank's file, which has every split."""
+    """The treebank's one file, from which every split is read."""
 
     def origin(self, split: str) -> str:
         """Return the treebank's file, for messages."""
@@ -193,6 +193,7 @@ class TreebankText(PublishedText):
     def lines(self, split: str) -> Iterator[str]:
         """Yield a split's trees: the sample's files are split by their numbers."""
         self.check("trees")
+        # A split starts after the last file of the split before.
         before = max((last for last in LAST_FILES.values() if last < LAST_FILES[split]), default=0)
         with zipfile.ZipFile(self.path("trees")) as archive:
             for name in sorted(archive.namelist()):
@@ -248,10 +249,10 @@ def cached_sha256(path: Path, folder: Path | None) -> str:
     """
     if folder is None:
         return sha256(path)
-    key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    key = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]  # a path is no name of a file
     cache = folder / "encoded" / "hashes" / f"{key}.json"
     stamp = files.stamp(path)
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or a damaged one
         cached = json.loads(cache.read_bytes())
         if cached["stamp"] == stamp:
             return cached["sha256"]
@@ -262,7 +263,7 @@ def cached_sha256(path: Path, folder: Path | None) -> str:
 
 
 def without_cache(text: T) -> T:
-    """Return a text, or one of pairs, whose files are hashed each time its hashes are asked for."""
+    """Return a text, or a text of pairs, that hashes its files each time, and reads no cache."""
     own: Any = text  # a published or a built-in text has its hashes pinned
     return replace(own, cache=None) if hasattr(text, "cache") else text
 

@@ -43,7 +43,7 @@ def sentence_of(tokens: Iterable[str], units: bool = False) -> str:
     return _JOINED.sub(lambda found: MARK if found[0] == LITERAL else "", text)
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 18)  # few words make most of a text
 def _tokens_of_word(word: str) -> tuple[str, ...]:
     if word == UNKNOWN or word.isalnum():
         return (word,)
@@ -58,7 +58,7 @@ def _tokens_of_word(word: str) -> tuple[str, ...]:
 
 
 def _pieces(word: str) -> list[tuple[str, bool]]:
-    """The parts of a word, and whether each is a word itself: else it is a punctuation mark."""
+    """The parts of a word; True with each that is a word itself, False with punctuation."""
     pieces: list[tuple[str, bool]] = []
     for index, letter in enumerate(word):
         if _is_punctuation(letter) and not _in_number(word, index):
@@ -88,9 +88,10 @@ def learn_units(counts: Mapping[str, int], merges: int) -> Any:
         return None
     words = io.StringIO("".join(f"{word} {count}\n" for word, count in counts.items()))
     codes = io.StringIO()
-    learn_bpe.__dict__["tqdm"] = iter  # no progress bar
-    with redirect_stderr(io.StringIO()):  # it says when it runs out of pairs
+    learn_bpe.__dict__["tqdm"] = iter  # no progress bar, for which there is no option
+    with redirect_stderr(io.StringIO()):  # subword-nmt reports when it runs out of pairs
         learn_bpe.learn_bpe(words, codes, merges, is_dict=True)
+    # The first line is the format's version: without another, nothing was merged.
     return apply_bpe.BPE(codes) if codes.getvalue().count("\n") > 1 else None
 
 

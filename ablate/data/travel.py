@@ -70,11 +70,11 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
                 f"corpora/{key} in the store {store.uri} is damaged ({error}). Delete that folder "
                 "and run the study again: its driver writes the corpus again."
             ) from error
-        except (OSError, CorpusError) as error:
+        except (OSError, CorpusError) as error:  # a full disk: the next folder may have space
             errors.append(str(error))
             continue
         return str(folder)
-    why = errors[0] if errors else "it has no folder for it."
+    why = errors[0] if errors else "no folder there can be written to."
     raise StoreError(f"the host {socket.gethostname()} cannot store the corpus: {why} {_REMEDY}")
 
 
@@ -84,7 +84,7 @@ def send_files(paths: Iterable[str], store: Store) -> dict[str, list[str]]:
 
 
 def _send_file(path: str, store: Store) -> list[str]:
-    """A folder's files have their paths in it at the ends of their keys."""
+    """Put a file, or the files of a folder, into the store; their paths there end their keys."""
     start = f"files/{digest_of_contents(path)}/{Path(path).name}"
     files = {f"{start}/{name}" if name else start: file for name, file in files_of(path).items()}
     for key, file in files.items():
@@ -97,6 +97,7 @@ def receive_files(parcel: Mapping[str, Sequence[str]], store: Store) -> dict[str
     """Copy such files to this host, once; return path on the driver -> path here."""
     folder = Path(host_folder())
     _copy_files({key: folder / key for keys in parcel.values() for key in keys}, store)
+    # The first three parts of a key, `files/<digest>/<name>`, are the file's or the folder's path.
     return {path: str(folder / "/".join(keys[0].split("/")[:3])) for path, keys in parcel.items()}
 
 
@@ -112,7 +113,7 @@ def _copy_files(files: Mapping[str, Path], store: Store) -> None:
 
 
 def host_folder() -> str:
-    """This host's folder for data, where a task's function may keep what it downloads."""
+    """This host's folder for data, where a task's function may keep its downloads."""
     folder = next(_folders(), None)
     if folder is None:
         raise StoreError(f"the host {socket.gethostname()} has no folder for data. {_REMEDY}")

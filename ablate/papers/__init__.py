@@ -4,10 +4,10 @@
 
 A cell holds the digits as printed, and whether the paper quotes the number from elsewhere. Corpora
 have the same names as in `ablate data`; `corpus_name` gives the cells' name for a user's own text.
-A table's `same_as` names rows of other tables that are of the same system, and whose
-arms count for it. Its `absent` lists the systems that no shipped study has, and why. A table of
-words has `words` instead of cells. A figure, or an experiment that the text describes without a
-table, says in `shows` what can be read there.
+A table's `same_as` names rows of other tables that are of the same system, and whose arms count for
+its rows too. Its `absent` lists the systems that no shipped study has, and why. A table of words
+has `words` instead of cells. A figure, or an experiment that the text describes without a table,
+says in `shows` what can be read there.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ def load(paper: str) -> Paper:
         raise ConfigError(unknown("paper", paper, ids()))
     text = (_FOLDER / f"{paper}.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text, parse_float=Decimal)
+    # What is left are the paper's own fields: title, venue, year, address.
     tables = {name: data.pop(name) for name in list(data) if isinstance(data[name], dict)}
     cells = (_cell(name, cell) for name, table in tables.items() for cell in table.get("cells", ()))
     words = (_words(name, row) for name, table in tables.items() for row in table.get("words", ()))
@@ -204,7 +205,7 @@ def _shown(own: Sequence[Words]) -> str:
 
 
 def cells(paper: str, table: str, split: str | None = None) -> list[Cell]:
-    """A table's cells, or those of one of its splits."""
+    """Return a table's cells, or the cells of one split."""
     published = load(paper)
     _check_table(published, table)
     return [c for c in published.cells if c.table == table and split in (None, c.split)]

@@ -59,6 +59,7 @@ def count_brackets(reference: Tree, given: Tree) -> Brackets:
         )
     kept = [tag.label not in PUNCTUATION and tag.label != TRACE for tag in reference.tags()]
     expected, actual = Counter(_brackets(reference, kept)), Counter(_brackets(given, kept))
+    # As multisets: a phrase that a tree has twice matches twice at most.
     return Brackets((expected & actual).total(), expected.total(), actual.total())
 
 
@@ -84,19 +85,19 @@ def best_of(counts: Iterable[Brackets]) -> Brackets:
 
 
 def _brackets(tree: Tree, kept: Sequence[bool]) -> list[Bracket]:
-    """Return the brackets around the words that are kept, at their positions among these."""
+    """Return the brackets around the words that are kept, by positions among the kept words."""
     position = [0, *accumulate(map(int, kept))]
     found: list[Bracket] = []
 
     def visit(node: Tree, start: int) -> int:
-        """Note the brackets of a phrase that starts there; return the word after it."""
+        """Note the brackets of a phrase that starts at a word; return the word after the phrase."""
         if node.word is not None:
             return start + 1
         end = start
         for part in node.parts:
             end = visit(part, end)
         label, first, after = plain_label(node.label), position[start], position[end]
-        if first < after and label not in ROOTS:
+        if first < after and label not in ROOTS:  # a phrase of punctuation alone has no words left
             found.append((ALIKE.get(label, label), first, after))
         return end
 

@@ -1,4 +1,4 @@
-"""The lists of candidate trees of a corpus of trees: made once by a parser, then read.
+"""The lists of candidate trees of a corpus of trees: a parser makes them once, then they are read.
 
     candidates/<digest>/<k>/valid.nbest     and test.nbest, in the data folder
 
@@ -31,7 +31,7 @@ def candidates_folder(name: str, sources: Mapping[str, str], data: Path, num: in
     folder = folder_of_text(sources, data) / str(num)
     if all((folder / f"{split}{SUFFIX}").exists() for split in JUDGED):
         return folder
-    if name != GRAMMAR_TREES:
+    if name != GRAMMAR_TREES:  # its lists take minutes: a command makes them, and shows progress
         raise CorpusError(
             f"there are no lists of {num} candidate trees for {name} in {data}. Instead: `ablate "
             f"data candidates {name} --k {num}` makes them, or set evaluator.rerank.candidates to "
@@ -60,7 +60,7 @@ def make_candidates(
             lists[split].append(_parsed(grammar, tree, num))
             done += 1
             progress(done, sum(len(trees[split]) for split in JUDGED))
-    with writing(f"to {folder}"):
+    with writing(f"to {folder}"):  # after all are parsed: a folder with both files is complete
         folder.mkdir(parents=True, exist_ok=True)
         for split in JUDGED:
             lines = "\n".join(written(lists[split]))
@@ -71,6 +71,7 @@ def make_candidates(
 def _parsed(grammar: TreeGrammar, tree: Tree, num: int) -> list[Candidate]:
     """The best trees of a sentence; equally good ones in a fixed order on every machine."""
     found = k_best(grammar, tree.words, num) or [(0.0, _flat(tree))]
+    # As a file has them: scores that differ by a rounding error alone must not decide the order.
     rounded = [Candidate(round(score, 6), parsed) for score, parsed in found]
     return sorted(rounded, key=lambda candidate: (-candidate.log_score, str(candidate.tree)))
 

@@ -29,6 +29,7 @@ class ParsedCorpus(Corpus):
     def trees(self, split: str) -> list[Tree]:
         """Return a split's trees, also those beyond a slice."""
         texts = self._encoded.texts(split)
+        # Only trees that were cleaned are stored, so each text is one tree.
         return [next(tree for _, tree in read_trees([t], "the encoded corpus")) for t in texts]
 
     def num_sentences(self, split: str) -> int:
@@ -53,12 +54,13 @@ class ParsedCorpus(Corpus):
 
     def candidates_folder(self, num: int) -> Path:
         """Return the folder of the lists of `num` candidate trees made for this corpus."""
+        # From the encoding and not the text, which a worker's host may lack.
         sources = self._encoded.facts["sources"]
         return candidates_folder(self.name, sources, self.encoding.parent.parent, num)
 
 
 class Trees(Texts):
-    """What reads a text of trees."""
+    """Reads a text of trees."""
 
     makes = ParsedCorpus
 
@@ -69,6 +71,7 @@ class Trees(Texts):
             split: [" ".join(tokens_of(tree, lower)) for tree in of_split]
             for split, of_split in trees.items()
         }
+        # Tokens alone do not say the tags, by which bracketing knows punctuation.
         kept = {split: [*map(str, trees[split])] for split in JUDGED}
         return self.columns_of(encode(lines, self.config, kept=is_bracket), texts=kept)
 

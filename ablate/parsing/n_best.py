@@ -38,7 +38,7 @@ def written(lists: Iterable[Sequence[Candidate]]) -> Iterator[str]:
         yield f"{len(candidates)} {number}"
         for candidate in candidates:
             yield f"{candidate.log_score:.6f}"
-            yield f"(S1 {candidate.tree})"
+            yield f"(S1 {candidate.tree})"  # with the root that Charniak's parser writes
         yield ""
 
 
@@ -47,6 +47,7 @@ def read_candidates(
 ) -> list[list[Candidate]]:
     """Read the candidates of these sentences; an error names `where` and the line."""
     numbered = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    # One generator for headers and candidates: each takes its lines, and the next goes on there.
     rest = ((number, line) for number, line in numbered if line)
     lists: list[list[Candidate]] = []
     for number, header in rest:
@@ -69,7 +70,7 @@ def read_candidates(
 
 def _size(header: str, at: str) -> int:
     number, *name = header.split()
-    if not name or not number.isdigit() or number == "0":
+    if not name or not number.isdigit() or number == "0":  # there must be one to choose
         raise CorpusError(
             f"{at}: '{_start(header)}' does not begin a list of candidates. Expected: how many "
             "there are, at least 1, and the sentence's name, as in '50 17'."
@@ -82,6 +83,7 @@ def _candidate(
 ) -> Candidate:
     (_, score), (number, text) = _next(rest, at), _next(rest, at)
     here = f"{where}, line {number}"
+    # Candidates and references are cleaned alike, or no trees of the two would match.
     tree = cleaned(_one_tree(text, where, number))
     found = [] if tree is None else tree.words
     if tree is None or found != list(words):

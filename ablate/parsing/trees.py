@@ -20,7 +20,7 @@ from ablate.errors import CorpusError
 TRACE = "-NONE-"
 ROOTS = ("", "TOP", "S1", "ROOT")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
-_FUNCTION = re.compile(r"(?<=.)[-=].*")
+_FUNCTION = re.compile(r"(?<=.)[-=].*")  # not of -NONE- and -LRB-, which begin with a hyphen
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_trees(lines: Iterable[str], where: str, first_line: int = 1) -> Iterato
     for number, line in enumerate(lines, first_line):
         for token in _TOKEN.findall(line):
             if token == "(":
-                start = start if open_ else number
+                start = start if open_ else number  # of the outermost bracket
                 open_.append(_Open())
                 continue
             if not open_:
@@ -86,6 +86,7 @@ class _Open:
         self.parts: list[Tree] = []
 
     def take(self, token: str) -> None:
+        # The treebank's root has no label: its first token is a bracket.
         if self.label is None and not self.parts:
             self.label = token
         else:
@@ -93,6 +94,7 @@ class _Open:
 
     def close(self, where: str) -> Tree:
         label = self.label or ""
+        # Exactly one of the two: a word, or brackets.
         if len(self.words) + bool(self.parts) != 1:
             raise CorpusError(
                 f"{where}: the bracket ({label} ...) has {self._contents()}. Expected: a tag with "
@@ -113,6 +115,7 @@ def cleaned(tree: Tree) -> Tree | None:
     bare = _bare(tree)
     while bare is not None and bare.label in ROOTS and len(bare.parts) == 1:
         bare = bare.parts[0]
+    # A root with several parts cannot be left out, and gets one name for all parsers.
     return replace(bare, label="TOP") if bare is not None and bare.label in ROOTS else bare
 
 
@@ -135,7 +138,7 @@ def _bare(tree: Tree) -> Tree | None:
     if tree.word is not None:
         return None if tree.label == TRACE else tree
     parts = tuple(part for part in map(_bare, tree.parts) if part is not None)
-    return Tree(plain_label(tree.label), parts) if parts else None
+    return Tree(plain_label(tree.label), parts) if parts else None  # only traces were in it
 
 
 def plain_label(label: str) -> str:

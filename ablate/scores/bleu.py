@@ -22,22 +22,16 @@ class Bleu:
     signature: str
 
 
-def bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    tokenizer: str = TOKENIZER,
-    *,
-    lowercase: bool = False,
-) -> Bleu:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = TOKENIZER) -> Bleu:
     """BLEU of detokenized text, with one reference for each sentence."""
-    metric = _metric(tokenizer, lowercase=lowercase)
+    metric = _metric(tokenizer)
     scored = metric.corpus_score(*_checked(hypotheses, references))
     return Bleu(_at_most(scored.score), str(metric.get_signature()))
 
 
 def tokenized_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU as older papers count it (`multi-bleu.perl`): words are what stands between spaces, and
-    nothing is smoothed. The text must have been tokenized before; otherwise the score is lower.
+    """BLEU as older papers count it (`multi-bleu.perl`): spaces separate words, and nothing is
+    smoothed. The text must have been tokenized before; otherwise the score is lower.
     """
     metric = _metric("none", smooth_method="none")
     return _at_most(metric.corpus_score(*_checked(hypotheses, references)).score)
@@ -47,6 +41,7 @@ def counts(
     hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = TOKENIZER
 ) -> list[list[int]]:
     """For each sentence: its length, its reference's, its right n-grams and all its n-grams."""
+    # sacrebleu warns without it; the counts are the same.
     metric = _metric(tokenizer, effective_order=True)
     ours, (theirs,) = _checked(hypotheses, references)
     scored = (
@@ -59,15 +54,17 @@ def score_of(summed: Iterable[float]) -> float:
     """The score of sentences whose counts were added up."""
     from sacrebleu.metrics.bleu import BLEU
 
+    # A bootstrap's sums are floats, and counts are whole numbers.
     length, reference_length, *ngrams = map(int, summed)
     half = len(ngrams) // 2
     right, total = ngrams[:half], ngrams[half:]
+    # The smoothing is sacrebleu's default, as in `bleu`: both give the same score for a whole text.
     scored = BLEU.compute_bleu(right, total, length, reference_length, smooth_method="exp")
     return _at_most(scored.score)
 
 
 def _at_most(score: float) -> float:
-    """A perfect score may be rounded to a little more than 100."""
+    """Return the score, at most 100: a perfect one may come out a rounding error higher."""
     return min(score, 100.0)
 
 

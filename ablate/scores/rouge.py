@@ -28,7 +28,7 @@ class _Words:
         return "".join(" " if _separates(letter) else letter for letter in text.lower()).split()
 
 
-@cache
+@cache  # a text has few different letters, and many of each
 def _separates(letter: str) -> bool:
     return letter != "#" and unicodedata.category(letter)[0] in "PS"
 
@@ -54,19 +54,19 @@ def by_sentence(
 
 
 def signature(tokenizer: str = UNICODE) -> str:
-    """How the scores are counted, to be recorded beside them."""
+    """Return how the scores are counted, to be recorded with them."""
     from importlib.metadata import version
 
     return f"F1|case:lc|stem:no|tok:{tokenizer}|rouge-score:{version('rouge-score')}"
 
 
 def counts_as_lin(signature: str) -> bool:
-    """Whether scores with this signature count the words that Lin's program counts."""
+    """Return whether scores with this signature count the same words as Lin's program."""
     return f"|tok:{LIN}|" in signature
 
 
 def _scorer(tokenizer: str) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    own = None if tokenizer == LIN else _Words()
+    own = None if tokenizer == LIN else _Words()  # None: rouge-score's own
     return RougeScorer(list(NAMES.values()), tokenizer=own)

@@ -45,7 +45,7 @@ class Claims:
                 self._file.unlock_unheld(trial_id)
 
     def close(self) -> None:
-        """Let other processes run all of them."""
+        """Let other processes run all of this driver's trials."""
         for trial_id in tuple(self.held):
             self.release(trial_id)
         self._file = None

@@ -24,7 +24,7 @@ class Epoch:
         return self.metrics.get("event") or ""
 
     def to_plain(self) -> dict[str, Any]:
-        """The epoch as the journal has it, without what is not known."""
+        """The epoch as the journal has it, without unknown numbers."""
         own = {"epoch": self.number, "seconds": self.seconds, "tokens": self.tokens}
         return {**self.metrics, **{name: value for name, value in own.items() if value is not None}}
 

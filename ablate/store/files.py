@@ -23,8 +23,8 @@ _hashed: dict[str, tuple[list[int], str]] = {}  # by this process: path -> stamp
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that only this user can write to. One that others own or may write to is an
-    error: they could have put anything there."""
+    """Make a folder that only this user can write to. A folder that others own or may write to is
+    an error: they could have put anything there."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not is_ours(folder, stat.S_IFDIR):
         raise StoreError(
@@ -98,7 +98,7 @@ def sync(path: Path) -> None:
 
 
 def read_regular(path: Path | str) -> bytes:
-    """Return what is in a file. One that never ends, such as a pipe, is an error."""
+    """Return what is in a file. A file that never ends, such as a pipe, is an error."""
     with _opened(path) as file:
         return file.readall()
 
@@ -112,7 +112,7 @@ def _opened(path: Path | str) -> io.FileIO:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would never open
 
 
 @functools.cache

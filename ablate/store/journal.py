@@ -57,7 +57,7 @@ class Journal:
 
     @property
     def is_done(self) -> bool:
-        """Whether a run leaves the trial as it is: a failed one is tried again."""
+        """Return whether a run leaves the trial as it is: a failed trial is tried again."""
         return self.status not in (None, Status.FAILED)
 
     @property
@@ -81,7 +81,7 @@ class Journal:
 
     @property
     def differs_from_lost(self) -> bool:
-        """Return whether it was run again for its lost weights, and ended with other ones."""
+        """Return whether the trial ran again for its lost weights, and ended with others."""
         lost = {attempt.lost_digest for attempt in self.attempts} - {None}
         return bool(lost) and self.outcome is not None and {self.outcome.digest or ""} != lost
 
@@ -99,7 +99,7 @@ class Journal:
 
     @property
     def lacks_weights(self) -> bool:
-        """Return whether it has to run again for its weights, and has not started to."""
+        """Return whether the trial has to run again for its weights, and has not started to."""
         return self.outcome is None and self.last_attempt.lost_digest is not None
 
     @property
@@ -122,7 +122,7 @@ class Journal:
 
     @property
     def kept_outside(self) -> dict[str, list[str]]:
-        """Line of a loop -> the variables that its epochs share, and that it does not save."""
+        """Line of a loop -> the variables that its epochs share, and that are not saved."""
         kept: dict[str, list[str]] = {}
         for each in filter(None, (attempt.kept_outside for attempt in self.attempts)):
             names = kept.setdefault(each.where, [])
@@ -131,7 +131,7 @@ class Journal:
 
     @property
     def went_on_without(self) -> bool:
-        """Return whether it was cut, and lost what its loop keeps."""
+        """Return whether the trial was interrupted, and lost the variables that its loop keeps."""
         return bool(self.kept_outside) and any(attempt.from_epoch for attempt in self.attempts)
 
     def write(self, store: Store) -> None:
@@ -205,7 +205,8 @@ def read_all(store: Store, trial_ids: Iterable[str] | None = None) -> dict[str, 
 def labelled(journals: Mapping[str, Journal], trials: Mapping[str, Trial]) -> dict[str, Journal]:
     """The journals with the labels that a study gives its trials.
 
-    What is stored has those of the study that ran a trial first, whose arms may have other names.
+    A stored journal has the labels of the study that ran the trial first, whose arms may have other
+    names.
     """
     return {
         trial_id: replace(journal, trial=trials.get(trial_id, journal.trial))
@@ -255,6 +256,7 @@ def reopened(store: Store, trial_id: str) -> Journal | None:
     """The journal; a trial that failed or was stopped early loses its outcome and is run again."""
     journal = read(store, trial_id)
     if journal is not None and journal.status in (Status.FAILED, Status.PRUNED):
+        # A retry begins as if it were new: deaths before it must not count against it.
         journal.outcome, journal.attempts, journal.deaths = None, [], []
         journal.write(store)
     return journal
@@ -290,7 +292,7 @@ def _kept_note(where: str, names: list[str], num_lost: int) -> str:
     more = ", ..." if len(names) > 1 else ""
     return (
         f"{where}: this loop keeps {listed} from epoch to epoch, and run.epochs does not save "
-        f"{them}: a trial that is cut goes on without {them}, and may end with another result."
+        f"{them}: a trial that is cut resumes without {them}, and may end with another result."
         f'{past} Give {them} to run.epochs in a dict: kept = {{"{names[0]}": {names[0]}{more}}}.'
     )
 

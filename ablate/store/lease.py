@@ -100,6 +100,7 @@ class Lease:
 def holder(store: Store, key: str) -> str | None:
     """The driver that seems to run the study, without waiting for a beat."""
     stored = store.read_json(f"studies/{key}/lease.json") or {}
+    # To show who runs a study, another host's clock is good enough; nothing is decided by it.
     at = stored.get("at")
     if not isinstance(at, int | float) or abs(time.time() - at) > RECENT_SECONDS:
         return None

@@ -145,8 +145,8 @@ def _is_at(handle: int, path: Path) -> bool:
 
 @contextlib.contextmanager
 def signed(path: Path, seconds: float, refusal: Callable[[Process], HeldError]) -> Iterator[None]:
-    """Hold the lock of a file that says which process holds it. If another one does for `seconds`,
-    raise the refusal that names it."""
+    """Hold the lock of a file that names its holder. If another process holds the lock for
+    `seconds`, raise the refusal that names this process."""
     with _opened(path) as file:
         if not lock(file, seconds=seconds):
             raise refusal(_signature(file))
@@ -210,6 +210,6 @@ def lives(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except PermissionError:  # another user's, so it lives
         pass
     return True

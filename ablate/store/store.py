@@ -75,6 +75,7 @@ class Store:
             self.uri = str(self.folder)
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        # A worker opens the store itself, which also keeps the URI's secrets out of its messages.
         return Store, (self.uri,)
 
     def write(self, key: str, data: bytes) -> None:

@@ -125,7 +125,7 @@ class StudyRecord:
 
     @property
     def metric(self) -> Metric:
-        """What decides."""
+        """The metric that decides."""
         return self.judged_by or (BITS if self.level == "character" else PERPLEXITY)
 
     @property
@@ -225,8 +225,8 @@ def exists(store: Store, key: str) -> bool:
 def starting_order(planned: Iterable[PlannedTrial]) -> list[str]:
     """Return the trials' ids in the order in which they start.
 
-    Seed by seed; of a seed first what most trials build on, followed by these. A chain that
-    started last would be waited for at the end, by workers that have nothing else to do.
+    Seed by seed; of a seed first the trial that most others build on, followed by these. A chain
+    that started last would be waited for at the end, by workers that have nothing else to do.
     """
     first: dict[str, tuple[int, int]] = {}
     parents: dict[str, tuple[str, ...]] = {}

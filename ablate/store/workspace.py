@@ -148,8 +148,8 @@ def held(workspace: Workspace, key: str) -> Iterator[Lease | None]:
 
 @contextmanager
 def log_held(workspace: Workspace, key: str) -> Iterator[None]:
-    """Lock the log of a study's searches against drivers that have another store, which is where
-    they lock the study. Readers need no lock; a database has its own."""
+    """Lock the log of a study's searches against drivers that have another store: they lock the
+    study there. Readers need no lock; a database has its own."""
     log = workspace.search_log(key)
     if log is None:
         yield

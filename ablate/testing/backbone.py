@@ -23,8 +23,10 @@ class ForwardPass:
         small = subject.small()
         self.config = small.config["backbone"].config
         self.backbone: Backbone = small.model.backbone  # type: ignore[assignment]
+        # Initial word vectors are within 0.1: ten times larger, their effect is easily seen.
         self.inputs = small.model.embedding(small.ids).detach() * 10
         self.ids = small.ids
+        # Not the initial state, whose zeros would hide what a state does.
         self.state = tuple(torch.randn_like(s) for s in self.backbone.initial_state(ROWS))
         self.raw, self.masked, self.after = self.backbone(self.inputs, self.ids, self.state, masks)
 
@@ -47,7 +49,7 @@ def first_state_is_zero(subject: Subject) -> None:
     require(not any(s.any() for s in state), "initial_state() is not zero.")
 
 
-SPLITS = ((2, 4), (5, 1), (1, 1, 1, 1, 1, 1))
+SPLITS = ((2, 4), (5, 1), (1, 1, 1, 1, 1, 1))  # of the six steps into windows
 
 
 def memory_is_what_it_says(subject: Subject) -> None:
@@ -78,7 +80,7 @@ def _split(run: ForwardPass, lengths: Sequence[int]) -> tuple[list[Tensor], Stat
 
 def rows_are_independent(subject: Subject) -> None:
     """A row's outputs do not depend on the other rows of the batch."""
-    run, order = ForwardPass(subject), [2, 0, 1]
+    run, order = ForwardPass(subject), [2, 0, 1]  # no row stays where it was
     state = tuple(s[:, order] for s in run.state)
     turned, _, after = run.backbone(run.inputs[:, order], run.ids[:, order], state, OFF)
     _close(turned, [x[:, order] for x in run.raw])
@@ -103,11 +105,14 @@ def masks_apply_after_each_layer(subject: Subject) -> None:
     run = ForwardPass(subject, Masks((double,), Chance(Streams(1), 0)))
     _close(run.masked, [2 * x for x in run.raw])
     between = [f"hidden/{layer}" for layer in range(1, len(run.backbone.widths))]
+    # A backbone may ask for further masks, as on its inputs or its recurrence.
     sites = [site for site in double.sites if site.partition("/")[0] in ("hidden", "output")]
     require(sites == [*between, "output"], f"masks were applied at {', '.join(sites)}.")
 
 
 class _Double(Regularizer):
+    """A mask whose effect is known: it doubles whatever it is applied to."""
+
     def __init__(self) -> None:
         self.sites: list[str] = []
 

@@ -33,6 +33,7 @@ Contract = Callable[[Subject], None]
 
 
 def _contracts_in(*modules: ModuleType) -> tuple[Contract, ...]:
+    # In the order of the files, without the functions that they import.
     return tuple(
         value
         for module in modules
@@ -85,5 +86,9 @@ def check_technique(
         try:
             contract(subject)
         except AssertionError as error:
-            promise = (contract.__doc__ or contract.__name__).splitlines()[0]
-            raise AssertionError(f"{slot} {name}: broken: {promise}\n{error}") from error
+            raise AssertionError(f"{slot} {name}: broken: {promise(contract)}\n{error}") from error
+
+
+def promise(contract: Contract) -> str:
+    """Return what a contract promises: the first paragraph of its docstring, on one line."""
+    return " ".join((contract.__doc__ or contract.__name__).partition("\n\n")[0].split())

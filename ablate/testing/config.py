@@ -21,7 +21,7 @@ def fields_are_explained(subject: Subject) -> None:
     """Every field has a doc, and limits if its type has many values."""
     for field in describe(subject.technique.config):
         require(bool(field.limits.doc), f"{field.name} has no doc. Instead: setting(doc=...).")
-        if field.type in ("number", "whole number", "text"):
+        if field.type in ("number", "whole number", "text"):  # a yes or no has two values anyway
             bounded = field.limits.low is not None or field.limits.choices is not None
             require(bounded, f"{field.name} takes any {field.type}. Instead: low= or choices=.")
 
@@ -30,6 +30,6 @@ def defaults_are_allowed(subject: Subject) -> None:
     """Every default is a value that the field allows."""
     config = subject.technique.config
     fields = {f.name: f.default for f in describe(config) if f.default is not REQUIRED}
-    if len(fields) == len(describe(config)):
+    if len(fields) == len(describe(config)):  # `config()` needs every field to have a default
         same = build(config, fields, subject.name) == config()
         require(same, "setting the defaults changes the config.")

@@ -22,9 +22,10 @@ def loss_of_a_sentence_alone(subject: Subject) -> None:
 
 
 def width_of_the_layers(subject: Subject) -> None:
-    """Its output is as wide as it says, and the decoder's layers are those that the head reads."""
+    """The output is as wide as it says, and the decoder's layers are as wide as heads expect."""
     small = subject.small()
     model, passed = _model(small), small.run()
+    # In the state, the memory and its mask are the last before the gate's part.
     memory = _begun(small)[-2 - len(model.gate.initial_state(1))]
     require(memory.shape[2] == model.encoder.width, f"vectors of {memory.shape[2]} units.")
     widths = tuple(layer.shape[2] for layer in passed.features.masked)
@@ -36,6 +37,7 @@ def source_matters(subject: Subject) -> None:
     small = subject.small()
     before = token_nll(small.run().mixture, small.targets)
     model = _model(small)
+    # Other vectors are another source: of two vocabularies, the target's words stay the same.
     words = model.embedding if model.source is None else model.source
     for parameter in words.parameters():
         parameter.data.mul_(-1)
@@ -59,7 +61,7 @@ def _nll_by_row(small: SmallModel, chosen_B: Tensor) -> list[Tensor]:
     source, target = RandomPairs().sentences("valid")
     batch = pair_batch(source, target, chosen_B, RandomPairs.eos, "cpu")
     nll_N = token_nll(forced(small.model, batch).mixture, batch.targets_N)
-    rows_N = batch.kept_N % len(chosen_B)
+    rows_N = batch.kept_N % len(chosen_B)  # of indices into steps times rows
     return [nll_N[rows_N == row] for row in range(len(chosen_B))]
 
 

@@ -62,17 +62,19 @@ def metrics_repeat(subject: Subject) -> None:
 def several_models_are_judged_together(subject: Subject) -> None:
     """A model and an ensemble of its copies have the same log-probabilities."""
     if subject.technique.build.gives_log_probs:
+        # Double precision, so that a mean of equal probabilities is the same to nine digits.
         model = SmallModel({}).model
         one, two = (_log_probs(subject, [model] * number) for number in (1, 2))
         np.testing.assert_allclose(one, two, rtol=1e-9)
 
 
 def _small(subject: Subject) -> SmallModel:
+    # Single precision, as in a trial.
     return SmallModel({}, dtype=torch.float32, pairs=subject.reads_pairs)
 
 
 def _reads_random_text(subject: Subject) -> bool:
-    """Whether it can say anything of the contracts' text; one that reads only trees cannot."""
+    """Return whether the evaluator can read the contracts' text, which one of trees cannot."""
     try:
         subject.build().check_text(_text(subject))
     except CombinationError:

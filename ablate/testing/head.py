@@ -16,6 +16,7 @@ from ablate.testing.subject import (
     require,
 )
 
+# Kernels compute in float32 only; in float64 torch computes the same formulas, more exactly.
 TOLERANCES = ((torch.float32, 1e-5), (torch.float64, 1e-10))
 
 
@@ -25,14 +26,15 @@ def width_of_a_bridge(subject: Subject) -> None:
     features, without = small.run().features, SmallModel({}).run().features
     shape = (STEPS, ROWS, small.model.bridge.width)
     require(features.output_TBH.shape == shape, f"an output of {tuple(features.output_TBH.shape)}.")
+    # The streams draw the same model without the bridge, so all else must be equal bit by bit.
     same = [features.embedded_TBE.equal(without.embedded_TBE)]
     same += map(torch.equal, features.masked, without.masked)
     require(all(same), "the bridge changes the word vectors or the layers' outputs.")
 
 
 def shapes_of_a_mixture(subject: Subject) -> None:
-    """The tensors of its mixture have matching shapes, and its priors sum to 1, with what a
-    pointer has of it."""
+    """The tensors of its mixture have matching shapes, and its priors sum to 1 (together with the
+    share of a pointer)."""
     small = subject.small()
     mixture, num = small.run().mixture, small.model.head.num_experts
     num_tokens, num_experts, width = mixture.vectors_NJE.shape
@@ -78,6 +80,7 @@ def loss_is_the_distributions(subject: Subject) -> None:
 def _agree(small: SmallModel, tolerance: float) -> None:
     parameters = list(small.model.parameters())
     results = []
+    # The closed form, and autograd through the definition.
     for loss in (summed_nll, summed_nll_plain):
         value = loss(small.run().mixture, small.targets)
         results.append((value, *torch.autograd.grad(value, parameters)))

@@ -26,7 +26,7 @@ def trains_every_parameter(subject: Subject) -> None:
 
 def same_draws_same_loss(subject: Subject) -> None:
     """Its random numbers come from the streams that it is passed."""
-    head = _heads(subject)[-1]
+    head = _heads(subject)[-1]  # one head is enough: draws are the loss's own
     first, second = (subject.small({"head": head}).summed_loss() for _ in range(2))
     require(torch.equal(first, second), f"{first.item()}, then {second.item()}.")
 
@@ -35,6 +35,7 @@ def _heads(subject: Subject) -> list[str]:
     """The heads that the loss does not refuse."""
     accepted = []
     for head in registry.names("head"):
+        # A loss may refuse a head, but with this error, which users can read.
         with contextlib.suppress(CombinationError):
             subject.small({"head": head})
             accepted.append(head)

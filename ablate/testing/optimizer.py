@@ -12,7 +12,7 @@ from ablate.testing.subject import Subject, require, require_equal, require_fini
 
 UPDATES_AN_EPOCH = 3
 UPDATES = 30
-CUTS = (0, 4, 27)
+CUTS = (0, 4, 27)  # before all updates, within an epoch, and between two
 
 
 class ShortTraining:
@@ -28,10 +28,12 @@ class ShortTraining:
         for _ in range(updates):
             self.small.gradients()
             torch.nn.utils.clip_grad_norm_(self.small.model.parameters(), 0.01)
+            # Windows of drawn lengths scale the rate of an update.
             self.optimizer.step(scale=0.5 + 0.1 * (self.update % 5))
             self.update += 1
             if self.update % UPDATES_AN_EPOCH == 0:
                 epoch = self.update // UPDATES_AN_EPOCH
+                # Worse after the first epoch, so that rules on validation losses take effect.
                 self.optimizer.epoch_ended(epoch, 3.0 + (epoch > 1))
         return self
 
@@ -63,6 +65,7 @@ def resumes_to_the_same_bits(subject: Subject) -> None:
         first, second = ShortTraining(subject).go(cut), ShortTraining(subject)
         tensors, plain = first.optimizer.saved()
         second.small.model.load_state_dict(first.small.model.state_dict())
+        # Through the formats of a checkpoint, which keep neither tuples nor numbers as keys.
         second.optimizer.restore(load(save(tensors)), json.loads(json.dumps(plain)))
         second.update = cut
         second.go(UPDATES - cut)

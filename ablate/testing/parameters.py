@@ -33,7 +33,7 @@ def parameters_are_drawn_and_trained(subject: Subject) -> None:
     """`initialize` sets every parameter, and each has a finite gradient."""
     small = subject.small()
     for parameter in small.model.parameters():
-        parameter.data.fill_(torch.nan)
+        parameter.data.fill_(torch.nan)  # what `initialize` leaves out is seen
     small.model.initialize(Streams(1))
     require_finite(dict(small.model.named_parameters()), "the initial values")
     gradients = small.gradients()
@@ -45,7 +45,7 @@ def parameters_are_drawn_and_trained(subject: Subject) -> None:
 def same_seed_same_bits(subject: Subject) -> None:
     """Two models with one seed are equal bit by bit, whatever was drawn between them."""
     first = subject.small(dtype=torch.float32)
-    torch.rand(3)
+    torch.rand(3)  # the global generator must not matter
     second = subject.small(dtype=torch.float32)
     require_equal(first.model.state_dict(), second.model.state_dict(), "different initial values")
     outputs = [log_probs(small.run().mixture) for small in (first, second)]
@@ -55,6 +55,7 @@ def same_seed_same_bits(subject: Subject) -> None:
 
 def saved_and_loaded(subject: Subject) -> None:
     """A state dict contains everything that its output depends on."""
+    # Of another seed, so that only the loaded state can make the outputs equal.
     first, second = subject.small(), subject.small(seed=2)
     second.model.load_state_dict(first.model.state_dict())
     outputs = [log_probs(small.run().mixture) for small in (first, second)]

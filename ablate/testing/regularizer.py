@@ -24,7 +24,7 @@ from ablate.testing.subject import (
 )
 
 SITES = ("input", "hidden/1", "hidden/2", "output", "latent", "gate_input", "recurrent/1")
-ON = 0.5
+ON = 0.5  # as a probability, or as a strength
 MODEL = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
 
 
@@ -95,6 +95,7 @@ def on_it_does_something(subject: Subject) -> None:
     before = weights(on.model)
     for regularizer in on.regularizers:
         regularizer.project(on.model)
+    # Some act by projections alone, which no loss shows.
     moved = any(not torch.equal(p, before[name]) for name, p in on.model.named_parameters())
     require(moved or not torch.equal(_loss(on), _loss(off)), "it changes nothing.")
 
@@ -120,7 +121,7 @@ def _model(values: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> Sma
 
 def _loss(small: SmallModel) -> Tensor:
     """The training loss of one update, with penalties and differences between passes."""
-    chances = [Chance(Streams(3), 0, twin) for twin in (0, 1)]
+    chances = [Chance(Streams(3), 0, twin) for twin in (0, 1)]  # two passes, if any compares them
     passes = [small.run(Masks(small.regularizers, chance)) for chance in chances]
     weight = small.model.embedding.matrix()
     total = small.loss(passes[0], small.targets, weight, chances[0])

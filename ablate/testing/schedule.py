@@ -10,7 +10,7 @@ from ablate.testing.subject import Subject, require
 
 EPOCHS, UPDATES = 12, 5  # of each
 TOTAL = EPOCHS * UPDATES
-WARMUP = 7
+WARMUP = 7  # updates: it ends within the second epoch
 
 
 def _training(total: int = TOTAL) -> Iterator[Progress]:
@@ -38,18 +38,19 @@ def shares_are_from_0_to_1(subject: Subject) -> None:
 
 
 def progress_decides_alone(subject: Subject) -> None:
-    """A fresh schedule, asked in the middle, gives the same bits: that is how it resumes."""
+    """A fresh schedule gives the same bits in the middle of a training, as resuming needs."""
     whole = _rates(subject.build())
     alone = [subject.build().learning_rate(1.0, now) for now in _training()]
     backwards = [subject.build()]
     again = [backwards[0].learning_rate(1.0, now) for now in reversed(list(_training()))]
-    require(whole == alone == again[::-1], "the share depends on what was asked before.")
+    require(whole == alone == again[::-1], "the share depends on earlier calls.")
 
 
 def warmup_comes_before_any(subject: Subject) -> None:
     """With a warm-up the rate first rises from 0, and then is the schedule's own."""
     require(issubclass(subject.technique.config, ScheduleConfig), "its config has no `warmup`.")
     rates, plain = _rates(_warmed(subject, WARMUP), TOTAL), _rates(subject.build())
+    # The first epoch alone: with its loss a schedule's own share may change.
     steps = [rates[update] * (WARMUP + 1) / (update + 1) for update in range(UPDATES)]
     even = all(abs(step - plain[0]) < 1e-12 for step in steps)
     require(even, f"the rate does not rise evenly: {rates[:WARMUP]}.")

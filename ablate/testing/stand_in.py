@@ -50,6 +50,7 @@ class StandIn:
         }
 
     def _nll(self, epoch: int) -> float:
+        # The epoch names the stream, so a resumed trial has the same losses.
         draws = Streams(self.trial.seed).python("stand_in", epoch)
         return 5 - 0.1 * epoch + draws.gauss(0, SPREAD)
 
@@ -78,12 +79,14 @@ class Noise(StandIn):
     find, partly by luck. For the A/A test of the whole pipeline.
     """
 
+    # Nats: per squared decade of the rate, of a seed's draw, and of a draw for the values.
     BEST_RATE, CURVATURE, SHARED, OWN = 0.1, 0.01, 0.02, 0.01
 
     def _nll(self, epoch: int) -> float:
         rate = self.trial.values["optimizer.learning_rate"]
         away = math.log10(rate / self.BEST_RATE)
         shared = Streams(self.trial.seed).python("shared").gauss(0, self.SHARED)
+        # The name of the stream: arms with other values have other draws.
         values = json.dumps(self.trial.values, sort_keys=True)
         own = Streams(self.trial.seed).python(values).gauss(0, self.OWN)
         return 5 + self.CURVATURE * away**2 + shared + own
@@ -92,7 +95,7 @@ class Noise(StandIn):
 class Slow(StandIn):
     """A `StandIn` whose epochs take a moment, so that it can be interrupted."""
 
-    SECONDS = 0.3
+    SECONDS = 0.3  # an epoch
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         time.sleep(self.SECONDS)

@@ -45,7 +45,7 @@ class RandomText:
         }
 
     def counts(self) -> Tensor:
-        """The frequency of every word in train."""
+        """Count every word in train."""
         return torch.bincount(self.splits["train"], minlength=VOCABULARY)
 
     def stream(self, split: str) -> Tensor:
@@ -64,7 +64,7 @@ class Sentences:
 class RandomPairs(RandomText):
     """Pairs of random sentences of up to six words."""
 
-    num_source_words = 19
+    num_source_words = 19  # other than VOCABULARY, so that the two cannot be mixed up unnoticed
     separators = ()
 
     def sentences(self, split: str) -> tuple[Sentences, Sentences]:
@@ -77,6 +77,7 @@ class RandomPairs(RandomText):
         lengths_P = torch.randint(1, 7, (num,), generator=drawn)
         starts_P1 = torch.cat((torch.zeros(1, dtype=torch.long), lengths_P.cumsum(0)))
         size = (int(starts_P1[-1]),)
+        # From 2 on: `<eos>`, which is 1, is only at the end.
         tokens_N = torch.randint(2, num_words, size, generator=drawn, dtype=torch.int32)
         tokens_N[starts_P1[1:] - 1] = self.eos
         return Sentences(tokens_N, starts_P1)
@@ -86,7 +87,7 @@ class RandomPairs(RandomText):
         return self.sentences(split)[1].tokens_N
 
     def counts(self) -> Tensor:
-        """The frequency of every target word in train."""
+        """Count every target word in train."""
         return torch.bincount(self.stream("train"), minlength=VOCABULARY)
 
     def references(self, split: str) -> list[str]:
@@ -129,6 +130,7 @@ class SmallModel:
             for info in describe(registry.get(slot, name).config):
                 if info.name in SMALLER:
                     flat[f"{slot}.{info.name}"] = SMALLER[info.name]
+        # The test's own values come last, and win.
         self.config = resolve({**flat, **(values or {})})
         self.text = RandomPairs() if pairs else RandomText()
         read = RandomPairs.num_source_words
@@ -136,7 +138,9 @@ class SmallModel:
         self.model, self.loss = assembly.model, assembly.loss
         self.regularizers = assembly.regularizers
         self.model.initialize(Streams(seed))
+        # After the draws, so that every type starts from the same weights.
         self.model.to(dtype)
+        # A generator of their own: models of different seeds read the same tokens.
         tokens = torch.Generator().manual_seed(0)
         self.ids = torch.randint(0, VOCABULARY, (STEPS, ROWS), generator=tokens)
         self.targets = torch.randint(0, VOCABULARY, (NUM_TOKENS,), generator=tokens)
@@ -208,7 +212,7 @@ class Subject:
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether it belongs to models that read pairs of sentences."""
+        """Return whether the technique belongs to models that read pairs of sentences."""
         readers = getattr(self.technique.build, "reads", frozenset({TEXT}))
         return self.slot not in registry.LANGUAGE_SLOTS or TEXT not in readers
 

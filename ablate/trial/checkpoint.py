@@ -38,17 +38,19 @@ def weights_key(trial_id: str) -> str:
 
 def write(store: Store, key: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
     """Write tensors and plain data as one file, atomically."""
+    # safetensors refuses tensors with gaps between their rows
     ready = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
     more = {checksum.FIELD: checksum.BLANK, "plain": json.dumps(plain)}
     store.write(key, save(ready, metadata=more))
 
 
 def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The tensors and the plain data of a checkpoint, or None if there is none."""
+    """The tensors and the plain data of a checkpoint, or None without a checkpoint."""
     data = store.read(key)
     if data is None:
         return None
     try:
+        # `load` leaves the metadata out: the header is behind its length, in eight bytes.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         return load(data), json.loads(header["__metadata__"]["plain"])
     except Exception as error:
@@ -78,12 +80,13 @@ def has_weights(store: Store, trial_id: str) -> bool:
     try:
         return read(store, weights_key(trial_id)) is not None
     except DamagedError:
-        return False
+        return False  # as good as lost: its trial is run again
 
 
 def weights_digest(weights: Mapping[str, Tensor]) -> str:
     """A digest of every bit of the weights."""
     total = hashlib.sha256()
+    # A module's own order of names follows from how its class is written.
     for name in sorted(weights):
         total.update(name.encode())
         for part in sparse_parts(weights[name].detach()):
@@ -93,6 +96,7 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
 
 def bits(tensor: Tensor) -> Tensor:
     """The bytes of a dense tensor, in one dimension."""
+    # Conjugated and negated tensors are views with a mark: their bytes are others.
     plain = tensor.resolve_conj().resolve_neg().contiguous().cpu()
     return plain.reshape(-1).view(torch.uint8)
 
@@ -114,6 +118,6 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def within(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names start with `prefix.`, without it."""
+    """The tensors whose names start with `prefix.`, under names without this prefix."""
     start = f"{prefix}."
     return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}

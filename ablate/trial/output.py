@@ -14,7 +14,7 @@ from typing import Any
 
 from ablate.redaction import redacted
 
-MOST_LINES, LONGEST_LINE = 40, 300
+MOST_LINES, LONGEST_LINE = 40, 300  # lines, characters: every journal has them
 READ = 10_000  # characters of a line, before secrets are taken out of it
 
 
@@ -28,6 +28,7 @@ class Output:
     @property
     def lines(self) -> list[str]:
         """Return the last lines without secrets, each cut at a length."""
+        # Lines are cut after secrets are taken out: half a secret would not be recognized.
         text = redacted("\n".join([*self._lines, *filter(str.strip, self._rests.values())]))
         return [line.rstrip()[:LONGEST_LINE] for line in text.splitlines()][-MOST_LINES:]
 
@@ -35,6 +36,7 @@ class Output:
         """Take in text from a stream; an unfinished line waits for its rest."""
         *whole, rest = (self._rests.get(name, "") + text).split("\n")
         self._lines.extend(line for line in map(_shown, whole) if line.strip())
+        # What follows a carriage return writes over the line, even if it comes later.
         self._rests[name] = _shown(rest) + ("\r" if rest.endswith("\r") else "")
 
     @contextlib.contextmanager
@@ -42,7 +44,7 @@ class Output:
         """Listen to stdout, stderr, and the loggers that write to them, in this block."""
         with contextlib.ExitStack() as stack:
             for name in ("stdout", "stderr"):
-                if getattr(sys, name) is not None:
+                if getattr(sys, name) is not None:  # None where Python has no console
                     stack.enter_context(self._of(name))
             yield
 
@@ -55,14 +57,15 @@ class Output:
         try:
             yield
         finally:
-            heard.output = None  # whoever kept it only writes on
+            heard.output = None  # a handler that keeps it only writes to the stream from now on
             _redirect(heard, stream)
+            # A task may have put another stream there, which stays.
             if getattr(sys, name) is heard:
                 setattr(sys, name, stream)
 
 
 class _Heard:
-    """A stream that tells what is written to it."""
+    """A stream that passes what is written to it on to an `Output` too."""
 
     def __init__(self, stream: Any, name: str, output: Output | None) -> None:
         self.stream, self.name_of, self.output = stream, name, output
@@ -88,8 +91,10 @@ def _shown(line: str) -> str:
 
 def _redirect(old: Any, new: Any) -> None:
     """Make the loggers that write to the old stream write to the new one."""
+    # A handler holds the stream that it was made with, whatever `sys.stderr` is now.
     known = [logging.root, *logging.root.manager.loggerDict.values()]
     for logger in known:
+        # The names between loggers stand for placeholders, which have no handlers.
         for handler in getattr(logger, "handlers", ()):
             if isinstance(handler, logging.StreamHandler) and handler.stream is old:
                 handler.setStream(new)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ablate.config.identity import Keep, Trial, digest
@@ -76,6 +77,7 @@ class TrialRun:
         self._output = Output()
         self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
+            # A failure to begin is an outcome too: a task's file may have an error.
             self._guarded(lambda: self._begin(data))
 
     def _begin(self, data: str) -> None:
@@ -121,6 +123,7 @@ class TrialRun:
             task.restore(tensors, plain["task"])
             done_epochs = plain["num_epochs"]
             self._inherited = plain.get("computed_by", [journals.UNKNOWN])
+        # Epochs after the checkpoint come again: none may be in the journal twice.
         self.journal.epochs = self.journal.epochs[:done_epochs]
         self.journal.note(from_epoch=done_epochs)
         self._write_journal()
@@ -140,6 +143,7 @@ class TrialRun:
         if task is None:
             return Progress(done=True)
         epoch = self._guarded(lambda: self._slice(task, seconds))
+        # Tasks that end a slice only with an epoch have no share of one.
         reached = len(self.journal.epochs) + getattr(task, "epoch_share", 0.0)
         return Progress(self.journal.outcome is not None, epoch, reached)
 
@@ -154,6 +158,7 @@ class TrialRun:
             self.journal.epochs.append(epoch)
             self._write_journal()
         if task.finished:
+            # Draws in `conclude` would otherwise depend on where this process resumed.
             self._seed_global("conclude")
             self._conclude(task.conclude())
         elif self._save_is_due():
@@ -166,6 +171,7 @@ class TrialRun:
             return
         self._check_still_ours()
         start = time.monotonic()
+        # Before the checkpoint: work that a checkpoint keeps has its way of computing on record.
         if self._note_computed_by():
             self.journal.write(self.store)
         state = self._task.saved()
@@ -175,6 +181,7 @@ class TrialRun:
         wrapped = {
             "task": plain,
             "num_epochs": len(self.journal.epochs),
+            # The attempt that resumes inherits this work, and says how it was computed.
             "computed_by": list(self.journal.last_attempt.computed_by or ()),
         }
         checkpoint.write(self.store, checkpoint.last_key(self.trial.id), tensors, wrapped)
@@ -215,7 +222,7 @@ class TrialRun:
             self.store.delete(checkpoint.last_key(self.trial.id))  # first: a retry must not find it
         self.journal.outcome = outcome
         self._write_journal()
-        if not resumable:
+        if not resumable:  # only now: a trial that is killed before its outcome is written resumes
             self.store.delete(checkpoint.last_key(self.trial.id))
         self.store.sweep(f"trials/{self.trial.id}")
         self._task = None
@@ -245,6 +252,7 @@ class TrialRun:
             return  # on one machine a worker dies with its driver
         stored = journals.read(self.store, self.trial.id)
         if stored is not None and stored.attempts:
+            # A death that only the store knows of is this worker's: its driver has given it up.
             last, own = (_process(journal.last_attempt) for journal in (stored, self.journal))
             if last != own or stored.deaths != self.journal.deaths:
                 raise TakenOver(f"trial {self.trial.id} has been taken over by another worker.")
@@ -254,7 +262,7 @@ class TrialRun:
         try:
             with self._output.listening():
                 return work()
-        except StoreError:
+        except StoreError:  # before AblateError, whose subclass it is
             raise  # not the trial's fault: nothing is recorded, and it can be resumed
         except Diverged as error:
             self._close(Outcome(status=Status.DIVERGED, reason=str(error)))
@@ -262,7 +270,7 @@ class TrialRun:
             self._close(Outcome(status=Status.FAILED, reason=str(error)))
         except KeyboardInterrupt:
             raise  # Ctrl-C is the driver's
-        except BaseException as error:
+        except BaseException as error:  # sys.exit() in a task's code is the task's failure too
             self._close(_failure(error, self.trial), resumable=_out_of_memory(error))
         return None
 
@@ -296,6 +304,7 @@ def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) 
     `code`: path of a module -> its path here, if different. A file that is not trusted is an error.
     """
     for path in modules:
+        # Two folders may have a file of the same name, so the path is in the module's name.
         name = f"ablate_user.{Path(path).stem}_{digest(path)}"
         if name not in sys.modules:
             file = Path((code or {}).get(path, path))
@@ -309,8 +318,6 @@ def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) 
 
 def check_gpus(scale: str, gpus: float) -> None:
     """Check, without Ray, that torch finds a GPU if trials need one."""
-    import torch
-
     if gpus and not torch.cuda.is_available():
         raise TrialError(
             f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
@@ -328,8 +335,7 @@ def _failure(error: BaseException, trial: Trial) -> Outcome:
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    import torch
-
+    # On a processor torch raises a plain RuntimeError, which only its text tells apart.
     typed = isinstance(error, MemoryError | torch.OutOfMemoryError)
     text = text_of(error)
     return typed or "not enough memory" in text or "can't allocate memory" in text

@@ -34,7 +34,7 @@ class Conclusion:
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
     sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)  # written, by split
     signatures: Mapping[str, str] = field(default_factory=dict)  # of what computed a metric
-    seconds: float | None = None  # that it took, if no epoch says it
+    seconds: float | None = None  # that the task took, if it has no epochs to say so
 
 
 def splits_of(trial: Trial) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class AtOnce:
 def check_epoch(epoch: Any, runner: str) -> None:
     """Refuse a result of a task's `advance` that is not an epoch."""
     number = epoch.get("epoch") if isinstance(epoch, Mapping) else None
-    if type(number) is not int:
+    if type(number) is not int:  # isinstance would take True for epoch 1
         shown = _names(epoch) if isinstance(epoch, Mapping) else repr(epoch)
         raise TrialError(
             f"runner {runner}: advance() ended an epoch without its number. Given: {shown}. "
@@ -103,14 +103,14 @@ def _names(metrics: Mapping[str, Any]) -> str:
 class Task(Protocol):
     """Built as `Task(trial, place)` by the name in `Trial.runner`.
 
-    One whose slices end within an epoch may have `epoch_share`, how much of the epoch is done, from
-    0 to 1: the time left is then known before the first epoch ends.
+    A task whose slices end within an epoch may have `epoch_share`, the share of the epoch that is
+    done, from 0 to 1: the time left is then known before the first epoch ends.
     """
 
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Work for about `seconds`, or to the end of an epoch; return its metrics if one ended.
 
-        They have "epoch", the number of epochs so far, and the validation metric if a search
+        The metrics have "epoch", the number of epochs so far, and the validation metric if a search
         stops trials early.
         """
         ...
@@ -121,7 +121,7 @@ class Task(Protocol):
         ...
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The whole state, as tensors and plain data; None if it cannot resume."""
+        """The whole state, as tensors and plain data; None if the task cannot resume."""
         ...
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
@@ -129,6 +129,6 @@ class Task(Protocol):
         ...
 
     def conclude(self) -> Conclusion:
-        """Evaluate the result. The metrics have the one that judges the kind of task, of `valid`
-        and, if it is read, of `test`."""
+        """Evaluate the result; its metrics must have the task's first one on `valid`, and also on
+        `test` if the trial reads it."""
         ...

@@ -9,7 +9,7 @@ import pytest
 from ablate.config import registry
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.testing import SmallModel, check_technique, contracts
+from ablate.testing import SmallModel, check, check_technique, contracts
 from tests.support.rates import MODEL
 
 HEADER = """
@@ -144,4 +144,4 @@ def test_the_files_technique_is_loaded_once(broken):
 def test_every_contract_says_what_it_promises():
     for slot in registry.SLOTS:
         assert len(contracts(slot)) > 4
-        assert all(contract.__doc__ for contract in contracts(slot))
+        assert all(check.promise(contract).endswith(".") for contract in contracts(slot))

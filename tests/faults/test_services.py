@@ -295,6 +295,7 @@ from ablate.data import travel
 from ablate.store.store import Store
 
 parcel = {"asked": ["folder:/not/here", "word", False, 1], "key": sys.argv[2]}
+parcel |= {"encoded": True, "files": []}
 folder = travel.receive(parcel, Store(sys.argv[1]))
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import open_corpus

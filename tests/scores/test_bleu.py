@@ -41,11 +41,9 @@ def test_the_best_score_is_100():
     assert bleu([""] * 3, THEIRS).score == 0
 
 
-def test_case_counts_unless_it_is_ignored():
-    shouted = [line.upper() for line in THEIRS]
-    assert bleu(shouted, THEIRS).score < 20
-    ignored = bleu(shouted, THEIRS, lowercase=True)
-    assert ignored.score == 100 and "case:lc" in ignored.signature
+def test_case_counts():
+    shouted = bleu([line.upper() for line in THEIRS], THEIRS)
+    assert shouted.score < 20 and "case:mixed" in shouted.signature
 
 
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "none"])

@@ -51,6 +51,7 @@ def expand(text: str, values: Mapping[str, Sequence[str]] = VALUES) -> dict[str,
         left, weight, *symbols = line.split()
         for bound in _fillings(left, {}, values):
             fillings = _fillings(" ".join(symbols), bound, values)
+            # Whole numbers, so that draws are the same on every machine.
             share = int(weight) * SHARED_WEIGHT // len(fillings)
             ways = [Rule(share, tuple(s.format(**f) for s in symbols)) for f in fillings]
             rules.setdefault(left.format(**bound), []).extend(ways)

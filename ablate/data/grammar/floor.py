@@ -44,6 +44,7 @@ class Filter:
         return probability
 
     def _begin_line(self) -> None:
+        # A line is over, so nothing is left on the stack: only the topic is uncertain.
         topic = self._stay * self._belief[()] + (1 - self._stay) * self._topics
         self._belief = {(self._grammar.start,): topic}
 
@@ -59,7 +60,7 @@ class Filter:
         return after
 
     def _open(self, stack: Stack) -> Openings:
-        """Which category can speak next, what remains then, and how probable that is."""
+        """Which category can speak next, what remains then, and how probable each way is."""
         if stack not in self._openings:
             self._openings[stack] = self._expand(stack)
         return self._openings[stack]

@@ -22,6 +22,7 @@ def generate(grammar: Grammar = BUILT_IN, seed: int = SEED) -> dict[str, list[st
     """The lines of every split; the built-in text is checked against its pinned digest."""
     splits = {}
     for index, (split, size) in enumerate(grammar.sizes.items()):
+        # No two splits, of whatever seeds, have the same number.
         sampler = Sampler(grammar, len(grammar.sizes) * seed + index)
         splits[split] = _draw(sampler, size, grammar.words() if split == "train" else [])
     if grammar is BUILT_IN and seed == SEED:

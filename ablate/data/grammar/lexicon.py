@@ -61,6 +61,7 @@ def build() -> dict[str, Tables]:
             for c, tables in nouns.items():
                 yield f"{nouns_after}.{c}.{value}", _prefer_parts(tables, stream)
 
+    # The order of these lines is the order of the draws: another order is another corpus.
     nouns = {c: words(NUM_NOUNS, c) for c in CLASSES}
     return {
         "determiner": (_zipf(DETERMINERS),) * NUM_TOPICS,

@@ -25,7 +25,7 @@ Derived = tuple[str, "str | list[Derived]"]  # a category and its word, or a sym
 
 @dataclass(frozen=True)
 class Rule:
-    """One way to replace a symbol, and its weight among the ways."""
+    """One way to replace a symbol, and its weight among all ways."""
 
     weight: int
     symbols: tuple[str, ...]

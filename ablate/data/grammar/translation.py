@@ -62,6 +62,7 @@ def _lexicon() -> dict[str, dict[str, int]]:
     words: dict[str, dict[str, int]] = {}
     for category, tables in lexicon.build().items():
         name, *values = category.split(".")
+        # Nouns in contexts, and the words that close a line, are not in these sentences.
         if name in ("object", "close") or len(values) > 1:
             continue
         own = name if name in ("adjective", "verb") else category
@@ -81,7 +82,7 @@ class Translator:
             for word in tables[0]
         }
         drawn = lexicon.shuffled(_stems(), stream)
-        self._stem = dict(zip(self._category, drawn, strict=False))
+        self._stem = dict(zip(self._category, drawn, strict=False))  # more stems than words
         self._gender = {
             word: int(stream.random() * len(ENDINGS))
             for word, category in self._category.items()

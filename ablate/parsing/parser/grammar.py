@@ -39,8 +39,9 @@ class TreeGrammar:
             for node in nodes
             if node.parts
         )
+        # Sorted by parent: each symbol's rules are a run, whose start is in `first`.
         rules = np.array(sorted(counts), np.int32).reshape(-1, 3)
-        self.parent: Rules = rules[:, 0].copy()
+        self.parent: Rules = rules[:, 0].copy()  # contiguous, as every span reads all of them
         self.left: Rules = rules[:, 1].copy()
         self.right: Rules = rules[:, 2].copy()
         seen = np.array([counts[tuple(rule)] for rule in rules.tolist()], np.float64)
@@ -60,13 +61,14 @@ class TreeGrammar:
 
 
 class _Lexicon:
-    """What symbols a word may have, from its own counts and those of its kind."""
+    """The symbols that a word may have, from the counts of the word and of its kinds."""
 
     def __init__(self, nodes: Sequence[Binary], number: dict[Symbol, int]) -> None:
         tagged = [(node.word, number[node.symbol]) for node in nodes if node.parts is None]
         times = Counter(word for word, _ in tagged)
         self._by_word = _counters(tagged)
         rare = [(word, symbol) for word, symbol in tagged if times[word] <= RARE]
+        # Texts so small that no word is rare: all words are then as rare ones.
         kinds = ((kind, symbol) for word, symbol in rare or tagged for kind in _kinds(word))
         self._by_kind = _counters(kinds)
         self._any = Counter(symbol for _, symbol in rare or tagged)
@@ -74,6 +76,7 @@ class _Lexicon:
         self._total = len(tagged)
 
     def scores(self, word: str) -> dict[int, float]:
+        # From the most general estimate to the word's own, each the prior of the next.
         probabilities = _shares(self._any)
         for counts in [
             *(self._by_kind.get(kind) for kind in _kinds(word)),
@@ -121,6 +124,7 @@ def _kinds(word: str) -> tuple[Hashable, ...]:
         "-" in word,
         any(letter.isalpha() for letter in word),
     )
+    # The shape knows capitals already.
     ending = word[-3:].lower()
     return shape, *((shape, ending[-length:]) for length in (1, 2, 3))
 

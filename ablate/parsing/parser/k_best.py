@@ -33,6 +33,7 @@ def k_best(grammar: TreeGrammar, words: Sequence[str], k: int) -> list[tuple[flo
         key=lambda pair: -pair[0],
     )
     trees = ((score, restored(forest.binary(item, rank))) for score, item, rank in ranked)
+    # `range` first: one tree more would be computed otherwise.
     return [tree for _, tree in zip(range(k), trees, strict=False)]
 
 
@@ -58,6 +59,7 @@ def _best_scores(grammar: TreeGrammar, words: Sequence[str]) -> Chart:
 def _fill(grammar: TreeGrammar, chart: Chart, start: int, end: int) -> None:
     """Set the best scores over a span, from those over its parts."""
     lefts, rights = chart[start, start + 1 : end], chart[start + 1 : end, end]
+    # Only rules of which some split has both parts: all others would score -inf.
     possible = (lefts.max(0) > -np.inf)[grammar.left] & (rights.max(0) > -np.inf)[grammar.right]
     rules = np.flatnonzero(possible)
     if not len(rules):
@@ -66,6 +68,7 @@ def _fill(grammar: TreeGrammar, chart: Chart, start: int, end: int) -> None:
     scores += rights.take(grammar.right[rules], 1)
     best = scores.max(0) + grammar.log_p[rules]
     parents = grammar.parent[rules]
+    # Rules are sorted by parent, so the best of a parent is the maximum of a run.
     firsts = np.flatnonzero(np.diff(parents, prepend=-1))
     chart[start, end, parents[firsts]] = np.maximum.reduceat(best, firsts)
 
@@ -92,13 +95,14 @@ class _Forest:
         start, end, _ = item
         if rank == 0:
             return float(self._chart[item])
-        return None if end - start == 1 else self._rank(item, rank)
+        return None if end - start == 1 else self._rank(item, rank)  # a word has one derivation
 
     def _rank(self, item: Item, rank: int) -> float | None:
         ranked = self._of(item)
         while len(ranked.best) <= rank:
             if ranked.best:
                 _, edge, left, right = ranked.best[-1]
+                # The next best of an edge takes the next best of one of its parts.
                 self._propose(ranked, edge, left + 1, right)
                 self._propose(ranked, edge, left, right + 1)
             if not ranked.next:
@@ -136,7 +140,7 @@ class _Forest:
         ways = np.flatnonzero(scores > -np.inf)
         if len(ways) > self._k:
             totals = (scores + grammar.log_p[rules]).ravel()[ways]
-            ways = ways[np.argsort(-totals, kind="stable")[: self._k]]
+            ways = ways[np.argsort(-totals, kind="stable")[: self._k]]  # ties in one order
         splits, ruled = np.unravel_index(ways, scores.shape)
         return [
             (
@@ -154,6 +158,7 @@ class _Forest:
         ranked.tried.add((edge, left, right))
         log_p, first, second = ranked.edges[edge]
         of_first = self.score(first, left)
+        # The second is not ranked where the first has no such derivation.
         of_second = None if of_first is None else self.score(second, right)
         if of_first is not None and of_second is not None:
             heapq.heappush(ranked.next, (-(log_p + of_first + of_second), edge, left, right))

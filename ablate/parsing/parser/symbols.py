@@ -52,6 +52,7 @@ def _joined(symbol: Symbol, parts: list[Binary]) -> Binary:
     first, *others = parts
     if len(others) == 1:
         return Binary(symbol, (first, others[0]))
+    # Phrases that differ only before this label have the same rest.
     rest = Symbol(symbol.chain, symbol.parent, after=first.symbol.chain[0])
     return Binary(symbol, (first, _joined(rest, others)))
 

@@ -18,7 +18,7 @@ from ablate import errors
 from ablate.store.files import cpuinfo
 
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
-GIT_SECONDS = 5.0
+GIT_SECONDS = 5.0  # after which a slow disk's commit is not recorded
 
 
 def environment() -> dict[str, Any]:
@@ -53,6 +53,7 @@ def versions() -> dict[str, str]:
 
 def hardware() -> str:
     """The accelerator's name if torch is using one, otherwise the processor's."""
+    # Not cached: torch may start to use an accelerator later. A trial without torch imports none.
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return torch.cuda.get_device_name()
@@ -71,12 +72,14 @@ def git_state(folder: Path) -> dict[str, Any] | None:
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
+    # Untracked files do not count: the workspace, by default in this folder, is one.
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 
 
 def _own_git() -> dict[str, Any] | None:
     """The state of ablate's own checkout; None if it is installed as a package."""
+    # An installed package may lie in another project's checkout, with its virtual environment.
     checkout = Path(errors.__file__).resolve().parents[1]
     top = _git(checkout, "rev-parse", "--show-toplevel")
     return git_state(checkout) if top is not None and Path(top) == checkout else None
@@ -91,7 +94,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
             text=True,
             timeout=GIT_SECONDS,
             check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # `git status` would rewrite the index
         )
     except (OSError, subprocess.SubprocessError, ValueError):
         return None

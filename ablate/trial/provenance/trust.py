@@ -37,6 +37,7 @@ def remember(files: Iterable[str | Path]) -> None:
 
 def checked(file: Path) -> bytes:
     """The contents of a file of code, if they are trusted."""
+    # What is hashed is what the caller runs: the file may change between two readings.
     source = file.read_bytes()
     name = _hash(source)
     if name in _accepted or _is_remembered(name):

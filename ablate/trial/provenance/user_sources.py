@@ -25,7 +25,7 @@ def sources(trial: Trial) -> dict[str, str]:
 
 
 class Edited(NamedTuple):
-    """A file that a trial ran with, and that is not what would run now."""
+    """A file that a trial ran with, and that differs from what would run now."""
 
     file: str
     now: str  # the file that registers the same now: the same one if it was edited
@@ -52,10 +52,11 @@ def edited_since(journal: Journal) -> set[Edited]:
         return set()
     now = sources(journal.trial)
     return {
+        # A file of another name registers the technique now: which of the new ones, cannot be told.
         Edited(name, name if name in now else min(now.keys() - files.keys(), default=name))
         for files in made
         for name, text in files.items()
-        if text not in now.values()
+        if text not in now.values()  # a file that was only renamed is the same
     }
 
 

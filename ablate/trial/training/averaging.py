@@ -40,6 +40,7 @@ class Averaging:
     def epoch_ended(self, history: Sequence[float]) -> str | None:
         """Start if it is time, given the validation losses so far; return what to log."""
         late = self.by is not None and len(history) >= self.by
+        # Of equal losses the first is the best: an equal loss is no improvement.
         best = min(range(len(history)), key=history.__getitem__, default=-1)
         stuck = self.after is not None and len(history) - best > self.after
         if self.started or not (late or stuck):
@@ -50,7 +51,7 @@ class Averaging:
     @contextmanager
     def evaluated_weights(self) -> Iterator[None]:
         """Inside, the model has the means, once there are any."""
-        averaged = list(zip(self._parameters(), self.means, strict=False))
+        averaged = list(zip(self._parameters(), self.means, strict=False))  # no means at first
         weights = [parameter.detach().clone() for parameter, _ in averaged]
         for parameter, mean in averaged:
             parameter.data.copy_(mean)

@@ -48,7 +48,7 @@ class _Unwritten(TorchFunctionMode):
 def drawn(build: Callable[[], Assembly], streams: Streams, config: Config) -> Assembly:
     """What `build` assembles, after a check that all parameters are drawn from the streams."""
     streams.seed_global("another build")
-    with _Unwritten():
+    with _Unwritten():  # only here: the model that is trained is built as usual
         another = _tensors(_initialized(build, streams).model)
     streams.seed_global("build")
     assembly = _initialized(build, streams)

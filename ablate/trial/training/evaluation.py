@@ -33,10 +33,11 @@ from ablate.trial.training.pieces import Paused, SavedPieces
 def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
     """Mean nats per token over rows read in parallel, with the state carried between windows."""
     model.eval()
+    # In double precision, as the sum is over a whole split.
     total = torch.zeros((), dtype=torch.float64, device=model.device)
     for passed, targets_TB in passes(model, tokens_on(model, rows), window):
         total += token_nll(passed.mixture, targets_TB.reshape(-1)).double().sum()
-    return total.item() / ((len(rows) - 1) * rows.shape[1])
+    return total.item() / ((len(rows) - 1) * rows.shape[1])  # a row's first token has no loss
 
 
 def reading_of(
@@ -117,6 +118,7 @@ def _measured(reading: Reading, evaluator: Evaluator, name: str, split: str) -> 
 
     def step(number: int, none: None) -> dict[str, Any]:
         values = evaluator.metrics(reading, name, split)
+        # Kept with the piece: a resumed trial does not compute it again, and still saves them.
         beside = {"sentences": dict(reading.sentences), "signatures": dict(reading.signatures)}
         return {"values": values, **beside}
 
@@ -192,6 +194,6 @@ class Evaluation:
             weights |= prefixed(str(index), model.state_dict())
         try:
             concluded = judge(self.trial, self.reading, weights)
-        finally:
+        finally:  # a pause, too, ends a slice that took time
             self.seconds += time.monotonic() - start
         return replace(concluded, weights={}, seconds=round(self.seconds, 3))  # members keep theirs

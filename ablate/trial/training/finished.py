@@ -25,6 +25,7 @@ def finished(
         config, bases = journal.trial.config, journal.trial.parent_ids(Role.BASE)
     models = base_models(store, bases, corpus, device, config)
     assembly = assembled(config, models, corpus, device)
+    # The saved weights have what only training uses: loaded first, and removed below.
     assembly.model.load_state_dict(read_weights(store, trial_id))
     if config.training.only_gate:  # what adapts and is masked in evaluation is what was trained
         assembly.model.train_only_gate()

@@ -31,6 +31,7 @@ class Pairs:
 
     def updates_in(self, epoch: int) -> int:
         """Return the number of batches, which is the same in all epochs."""
+        # Rounded up: the last batch may be smaller.
         return -(-(len(self.target.starts_P1) - 1) // self.config.batch_size)
 
     @property
@@ -41,6 +42,7 @@ class Pairs:
 
     def begin_epoch(self, epoch: int, model: LanguageModel) -> None:
         """Shuffle the pairs of the epoch into batches of similar lengths."""
+        # A processor's generator even for a GPU: lengths and batches are on the processor.
         drawn = self.streams.python("pairs", epoch).getrandbits(63)
         generator = torch.Generator().manual_seed(drawn)
         self.batches = shuffled(lengths_of(self.target), self.config.batch_size, generator)
@@ -71,7 +73,7 @@ class Pairs:
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Nothing is kept: a sentence knows nothing of the one before."""
+        """Do nothing: no state is carried from one sentence to the next."""
 
 
 def _nothing(passes: list[Pass]) -> None:

@@ -41,8 +41,8 @@ class Stream:
         self.state: State = ()
 
     def _rows(self, split: str, rows: int) -> Tensor:
-        """A split, cut into rows: a GPU gets all of it, once; a CPU maps the file, unless the rows
-        are spread."""
+        """A split, cut into rows: a GPU gets the whole split, once; a CPU maps the file, unless the
+        rows are spread."""
         cut = spread if self.config.batching == "zaremba" else batchify
         return cut(self.corpus.stream(split), rows).to(self.device)
 
@@ -52,7 +52,7 @@ class Stream:
         return len(self.windows)
 
     def updates_in(self, epoch: int) -> int:
-        """Return the number of windows in an epoch, which may be drawn."""
+        """Return the number of windows in an epoch; where lengths are drawn, epochs differ."""
         return len(self._cut_windows(epoch))
 
     @property
@@ -88,6 +88,7 @@ class Stream:
             training.variable_window,
             training.max_window_excess,
         )
+        # AWD's loop stops two steps before the end: rows of two tokens have no window.
         if not cut:
             raise CorpusError(
                 f"rows of {len(self.train_rows)} tokens are too short to train on: they need at "
@@ -100,7 +101,7 @@ class Stream:
         training, window = self.config, self.windows[number]
         rows = self._tokens(window)
         self._reset(number, model)
-        averaged = window.length if training.loss_reduction == "mean" else 1
+        averaged = window.length if training.loss_reduction == "mean" else 1  # rows: always a mean
         spans = torch.arange(rows.shape[1]).chunk(training.accumulate)
         return Update(
             parts=[self._part(rows, span, model) for span in spans],
@@ -140,6 +141,7 @@ class Stream:
         """The states after a window become those before the next."""
         after = zip(*(passed.state for passed in passes), strict=True)
         joined = (torch.cat(tensors, dim=1) for tensors in after)
+        # Detached: gradients end at a window's border. In float32, also under bfloat16 products.
         self.state = tuple(full(tensor.detach()) for tensor in joined)
 
     def valid_nll(self, model: LanguageModel) -> float:
@@ -171,9 +173,11 @@ class CircularStream(Stream):
         steps, self.epoch = self.config.window, epoch
         starts = (steps * (epoch * updates + number) for number in range(updates))
         self.windows = [Window(start, steps, steps) for start in starts]
+        # A restored trial has its states already, and later epochs those of the epoch before.
         self.state = self.state or model.initial_state(self.config.batch_size)
 
     def updates_in(self, epoch: int) -> int:
+        """Return the number of windows in an epoch, which is the same for all."""
         return self.config.circular_updates(len(self.text_S))
 
     def _tokens(self, window: Window) -> Tensor:

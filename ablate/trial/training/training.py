@@ -55,7 +55,7 @@ class Training:
         self._assemble(place)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
-        self.start_nll: float | None = None  # validation loss of the weights that it started from
+        self.start_nll: float | None = None  # validation loss of the weights of another trial
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
@@ -111,7 +111,7 @@ class Training:
         while self.done_updates < self.reader.num_updates:
             self._train(self.reader.update(self.done_updates, self.model))
             if time.monotonic() - start > seconds:
-                break
+                break  # after at least one update, however short the slice
         self.seconds += time.monotonic() - start
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
@@ -120,7 +120,7 @@ class Training:
         return self._end_epoch()
 
     def _keep_start(self) -> None:
-        """Keep the weights that it started from as the best so far."""
+        """Keep the parents' weights as the best so far: training on must not end worse."""
         self.start_nll = self._validate()
         self._keep_best()
 
@@ -131,6 +131,7 @@ class Training:
     def _train(self, update: Update) -> None:
         """One update: forward, backward, clip, step."""
         chance = Chance(self.streams, self.update)
+        # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
         self._backward(update, chance)
         if clip := self.config.training.clip:
@@ -190,7 +191,7 @@ class Training:
                 total = total + penalties * part.share
             total.backward()
             self.nll_sum += nll.detach().double()
-            first.append(passes[0])
+            first.append(passes[0])  # further passes are only compared: no state is carried on
         update.ended(first)
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
@@ -227,6 +228,7 @@ class Training:
             if all(valid_nll < earlier for earlier in self._bars()):
                 self._keep_best()
         self.epoch += 1
+        # Before the epoch's loss is added: the rate of its last update.
         rate = self._rate(max(0, self.done_updates - 1))
         self.valid_history.append(valid_nll)
         changes = (
@@ -248,7 +250,7 @@ class Training:
         return self.rates.at(self.optimizer.rate, update, self.valid_history, self.round_start)
 
     def _new_rate(self, before: float) -> str | None:
-        """What to log of a rate that changes between epochs alone, after one at rate `before`."""
+        """The line to log if only epochs change the rate, and the rate `before` is over."""
         after = before if self.rates.schedule.counts_updates else self._rate(0)
         return None if after == before else f"learning rate {before:.6g} -> {after:.6g}"
 
@@ -260,7 +262,7 @@ class Training:
         return all(best < earlier for earlier in self._bars(self.round_start))
 
     def _bars(self, epochs: int | None = None) -> list[float]:
-        """The validation losses of the first `epochs` epochs, and of weights it started from."""
+        """The validation losses of the first `epochs` epochs, and of the weights at the start."""
         start = [] if self.start_nll is None else [self.start_nll]
         return start + self.valid_history[:epochs]
 
@@ -310,6 +312,7 @@ class Training:
         }
         plain = {name: getattr(self, name) for name in ("num_tokens", *PROGRESS)}
         plain |= {"optimizer": optimizer_plain, "averaging": averaging}
+        # The name is older than batches of pairs: checkpoints of earlier versions have it.
         return tensors, {**plain, "done_windows": self.done_updates}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
@@ -323,7 +326,7 @@ class Training:
             self.averaging.restore(within("mean", tensors), plain["averaging"])
         for name in PROGRESS:
             setattr(self, name, plain[name])
-        self._begin_epoch()
+        self._begin_epoch()  # which resets the counts and the reader's state that follow
         self.done_updates, self.num_tokens = plain["done_windows"], plain["num_tokens"]
         self.nll_sum = tensors["nll_sum"]
         self.reader.restore(tensors)
@@ -333,7 +336,7 @@ class Training:
         if self.best:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
-        self.model.auxiliary.clear()
+        self.model.auxiliary.clear()  # after its weights were taken: a next stage trains them on
         self.model.eval()
         reading = reading_of(self.trial, self.corpus, [self.model], [self.regularizers])
         return judge(self.trial, reading, weights)
@@ -357,8 +360,8 @@ def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:
-    """Load another trial's weights. Only a gate may be new: it keeps its initial values. What only
-    training uses may differ.
+    """Load another trial's weights. Only a gate may be new, and keeps its initial values. Parts
+    that only training uses may differ.
 
     Returns True if every parameter of the finished model was loaded.
     """

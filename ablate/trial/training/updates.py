@@ -1,7 +1,7 @@
 """What a training reads: the batches of an epoch, update by update.
 
-`Stream` (`stream.py`) reads windows of one text, and `Pairs` (`pairs.py`) batches of sentence
-pairs. The loop in `training.py` knows neither.
+`Stream` (`stream.py`) reads windows of one text, and `Pairs` (`sentence_pairs.py`) batches
+of sentence pairs. The loop in `training.py` knows neither.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ def task_command(
         for key, default in settings.items()
     ]
     config = dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
+    # Errors show the caller's line, and the command runs in the folder of its file.
     caller = sys._getframe(1)
     file, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
     folder = _folder(caller.f_globals.get("__file__"), file)
@@ -101,7 +102,7 @@ def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, An
     for name in named:
         if name not in known:
             raise ConfigError(unknown("setting", name, known, where))
-    for part in parts:
+    for part in parts:  # a wrong format is refused here, and not by every trial
         _filled(part, {"seed": 0, "device": "cpu", "data": ".", **settings}, where)
     for name in settings:
         _check_setting(name, named, where)
@@ -169,7 +170,7 @@ class Command:
                 numbers = _numbers(line)
                 self.names |= numbers.keys()
                 if any(key.startswith("test_") for key in numbers):
-                    result |= numbers
+                    result |= numbers  # a script may print each number on a line of its own
                 elif numbers:
                     yield numbers
         if process.returncode:
@@ -192,7 +193,7 @@ class Command:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                errors="replace",
+                errors="replace",  # a script may print bytes that are not UTF-8
                 preexec_fn=_end_with_parent if sys.platform == "linux" else None,
             )
         except OSError as error:
@@ -206,6 +207,7 @@ class Command:
 
 def _with_this_python(arguments: Sequence[str]) -> list[str]:
     """The arguments, with the Python that runs `ablate` where the command says `python`."""
+    # `python` on the PATH may be another one, without the packages of this environment.
     program, *others = arguments
     return [sys.executable if program in ("python", "python3") else program, *others]
 
@@ -220,6 +222,7 @@ def _signal(number: int) -> str:
 
 
 def _end_with_parent() -> None:
+    # A worker that is killed cannot end its command, which would go on beside the next attempt.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

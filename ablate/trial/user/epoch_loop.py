@@ -44,8 +44,10 @@ def epoch_loop(function: Callable[..., Any]) -> EpochLoop | None:
         one.block(loop.body, set())
         rest.block([*loop.orelse, *(each for _, after in reversed(path) for each in after)], set())
         stored = _stored(loop.body)
+        # The first function of the tree is the task's own.
         inside = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)][1:]
         elsewhere = _nonlocal(inside)
+        # A `nonlocal` name is carried unless each pass of the loop assigns it before it is read.
         carried = stored & (one.exposed | rest.exposed) | elsewhere - (stored - one.exposed)
         read = _loaded(loop.body) | _loaded(inside)
         return EpochLoop(
@@ -76,6 +78,7 @@ def check_yields_last(function: Callable[..., Any]) -> None:
 def _source(function: Callable[..., Any]) -> tuple[ast.Module, int]:
     """A function's syntax tree and its first line; an empty tree where there is no source."""
     try:
+        # Decorators may wrap the function, and a method or an inner function is indented.
         lines, first = inspect.getsourcelines(inspect.unwrap(function))
         return ast.parse(textwrap.dedent("".join(lines))), first
     except (OSError, TypeError, SyntaxError):
@@ -83,7 +86,7 @@ def _source(function: Callable[..., Any]) -> tuple[ast.Module, int]:
 
 
 def _loops(tree: ast.Module) -> Iterator[list[tuple[Any, Block]]]:
-    """Each loop over `run.epochs`, at the end of a path of (statement, what follows it)."""
+    """Yield each loop over `run.epochs`, as a path of (statement, the statements after it)."""
 
     def within(block: Block, path: list[tuple[Any, Block]]) -> Iterator[list[tuple[Any, Block]]]:
         for number, statement in enumerate(block):
@@ -177,6 +180,7 @@ class _Pass:
             ends = [self.block(case.body, assigned | _stored([case])) for case in node.cases]
             return set.intersection(*ends)
         if isinstance(node, ast.Try):
+            # A handler may run after any statement of the body: what it assigns does not count.
             after = self.block([*node.body, *node.orelse], set(assigned))
             for handler in node.handlers:
                 self.block(handler.body, assigned | ({handler.name} if handler.name else set()))
@@ -188,6 +192,7 @@ class _Pass:
             assigned = set(assigned)
             for head in _head(node):
                 self._expression(head, assigned)
+            # An inner loop is taken to run at least once: its body's names are assigned after it.
             return self.block([*node.body, *getattr(node, "orelse", ())], assigned)
         return self._simple(node, set(assigned))
 
@@ -195,6 +200,7 @@ class _Pass:
         new = _renewed(node) - assigned - self.exposed
         self.renewed |= new
         assigned |= new
+        # `x += 1` reads a name that the syntax tree only stores.
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             self._read(node.target.id, assigned)
         targets = getattr(node, "targets", [getattr(node, "target", None)])
@@ -210,10 +216,11 @@ class _Pass:
         condition = ast.dump(node.test)
         yes = self.block(node.body, assigned | self._when.get(condition, set()))
         no = self.block(node.orelse, set(assigned))
-        if _leaves(node.body):
+        if _leaves(node.body):  # what follows runs only if the condition does not hold
             return no
         if _leaves(node.orelse):
             return yes
+        # A later `if` on the same condition may read what this one assigned.
         self._when[condition] = self._when.get(condition, set()) | yes
         return yes & no
 
@@ -231,6 +238,7 @@ class _Pass:
             self._expression(node.value, assigned)
             assigned.add(node.target.id)
         elif isinstance(node, COMPREHENSIONS):
+            # The names of a comprehension are its own: they are not assigned after it.
             inner = set(assigned)
             for generator in node.generators:
                 for part in (generator.iter, generator.target, *generator.ifs):
@@ -238,7 +246,7 @@ class _Pass:
             parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
             for part in parts:
                 self._expression(part, inner)
-        elif not isinstance(node, ast.Lambda):
+        elif not isinstance(node, ast.Lambda):  # a lambda's body does not run here
             for child in ast.iter_child_nodes(node):
                 self._expression(child, assigned)
 
@@ -270,5 +278,6 @@ def _renewed(node: ast.stmt) -> set[str]:
         renewed = call.func.value if call.func.attr in RENEWING else None
     if not isinstance(renewed, ast.Name):
         return set()
+    # `x.copy_(2 * x)` reads what `x` was, and so makes nothing new.
     loads = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == renewed.id]
     return {renewed.id} if len(loads) == 1 else set()

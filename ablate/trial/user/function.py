@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def corpus(self) -> Any:
-        """What the task's corpus holds for this trial's seed, as its `DataSource` opens it."""
+        """The task's corpus for this trial's seed, as the corpus's `DataSource` opens it."""
         if self._data_config is None:
             raise TrialError("the task has no corpus. Instead: @task(..., corpus=A_DATA_CONFIG).")
         return source_of(self._data_config, self.data).open(self.seed)
@@ -101,7 +101,7 @@ class Run:
         if self._saved:
             raise TrialError("run.epochs() was called twice. Call it once, with all objects.")
         for thing in saved:
-            split(read_state(thing), None)  # refuse what cannot be saved before training it
+            split(read_state(thing), None)  # what cannot be saved is refused before it is trained
         self._saved, self._first = saved, [members(thing) for thing in saved]
         if self._resume is not None:
             self._restore(*self._resume)
@@ -121,6 +121,7 @@ class Run:
             )
         for thing, first, state in zip(self._saved, self._first, states, strict=True):
             joined = join(state, tensors, first)
+            # A dict has been filled in place: the function may have other names for its members.
             if joined is not thing:
                 load_state(thing, joined)
         self._resume = None
@@ -167,6 +168,7 @@ class Function:
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Run the function to its next yield, or to its end."""
         start = time.monotonic()
+        # Also for what runs before the loop, and for functions that yield without `run.epochs`.
         self.run.streams.seed_global("epoch", self.epoch + 1)
         running = self._generator()  # outside: what it refuses has its line already
         try:
@@ -236,9 +238,11 @@ class Function:
         """The metrics that the function returned, after those of its last epoch."""
         result = {**self.last, **(self.result or {})}
         if not self.trial.reads_test:
+            # A search must not learn what test says, even if the function computes it.
             result = {name: value for name, value in result.items() if not name.startswith("test_")}
         self._check(result)
         weights = _weights(self.run._saved)
+        # Without weights, the numbers are all that can show that two runs agree.
         own = weights_digest(weights) if weights else digest(result)
         num_parameters = _num_parameters(self.run._saved)
         return Conclusion(metrics=result, num_parameters=num_parameters, digest=own)
@@ -301,7 +305,7 @@ def _check_files(trial: Trial) -> None:
 def _returning(result: Any) -> Generator[Any, None, Any]:
     """A function without a yield, as a generator that only returns."""
     return result
-    yield
+    yield  # never reached: it makes this a generator
 
 
 def _check_name(name: Any, where: str) -> None:
@@ -322,7 +326,7 @@ def _check_metric(metric: Metric, value: float, where: str) -> None:
 
 
 def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
-    """The end of a message on a result that lacks the metric's `key`, with what it has instead."""
+    """The end of a message on a result that lacks the metric's `key`; it lists the given names."""
     names, right = list(given), [metric.key(split) for split in ("valid", "test")]
     match = nearest(key, [name for name in names if name not in right])
     hint = f" '{match}' may be misspelt." if match else ""
@@ -355,6 +359,7 @@ def _num_parameters(saved: tuple[Any, ...]) -> int | None:
     modules = list(_modules(saved).values())
     if not modules:
         return None
+    # An optimizer's groups tell which module is trained, and which is a copy of it.
     groups = (getattr(thing, "param_groups", ()) for thing in saved)
     trained = {id(p) for each in groups for group in each for p in group["params"]}
     originals = [_sizes(module) for module in modules if _is_trained(module, trained)]

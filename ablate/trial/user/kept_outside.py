@@ -1,4 +1,4 @@
-"""What a loop over `run.epochs` keeps in variables that it was not given: a cut trial loses them.
+"""Variables that a loop over `run.epochs` keeps without giving them to it: a cut trial loses them.
 
     best = math.inf
     for epoch in run.epochs(model, optimizer, total=...):
@@ -36,6 +36,7 @@ from ablate.trial.user.user_code import is_users
 
 PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 SEQUENCES = (list, tuple, deque)
+DEEPEST = 4  # levels of containers that are looked into
 MOST_ITEMS = 2_000  # looked at in one variable
 NOTHING = object()  # no value at all
 LARGEST = 1 << 16  # numbers of an array that are looked at
@@ -91,10 +92,12 @@ class Watch:
         """Return the variables that the loop keeps or reads, if the function itself is running."""
         running = None if self._running is None else self._running()
         frame = getattr(running, "gi_frame", None)
+        # A decorator's own generator has other variables than the function's.
         if frame is None or frame.f_code is not self._code:
             return {}
         variables = frame.f_locals
         names = [name for name in loop.carried | loop.read if name in variables]
+        # A name that starts with `_` says that its value does not matter.
         values = {name: variables[name] for name in names if not name.startswith("_")}
         if isinstance(variables, dict):
             variables.clear()  # before Python 3.13 a copy, which the frame would keep alive
@@ -130,7 +133,7 @@ class Given:
         return False
 
     def _add(self, thing: Any, depth: int) -> None:
-        if isinstance(thing, PLAIN) or id(thing) in self._ids or depth > 4:
+        if isinstance(thing, PLAIN) or id(thing) in self._ids or depth > DEEPEST:
             return
         self._ids.add(id(thing))
         if isinstance(thing, Tensor) and (memory := _memory(thing)) is not None:
@@ -149,6 +152,7 @@ class Given:
         elif isinstance(thing, SEQUENCES):
             yield from itertools.islice(thing, MOST_ITEMS)
         elif _has_state(thing):
+            # A schedule refers to its optimizer, and does not save it.
             of_schedule = isinstance(thing, torch.optim.lr_scheduler.LRScheduler)
             own = getattr(thing, "__dict__", {})
             yield from (v for name, v in own.items() if not (of_schedule and name == "optimizer"))
@@ -176,7 +180,7 @@ class Marker:
         if isinstance(value, PLAIN):
             exact = isinstance(value, str | bytes | int)
             return type(value).__name__, value if exact else repr(value)  # NaN is not itself
-        if self._left < 0 or depth > 4 or self._known.has(value):
+        if self._left < 0 or depth > DEEPEST or self._known.has(value):
             return None
         if isinstance(value, Tensor):
             return "tensor", _memory(value), value.shape, _version(value)
@@ -244,6 +248,7 @@ def _memory(tensor: Tensor) -> int | None:
 
 
 def _version(tensor: Tensor) -> int:
+    """Return torch's count of a tensor's changes in place."""
     try:
         return tensor._version
     except RuntimeError:

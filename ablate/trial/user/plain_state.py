@@ -75,13 +75,13 @@ def load_state(thing: Any, state: Any) -> None:
 
 
 def is_plain(thing: Any) -> bool:
-    """Return whether it is a dict that is its own state."""
+    """Return whether the object is a dict, which is its own state."""
     return isinstance(thing, dict) and not callable(getattr(thing, "state_dict", None))
 
 
 def members(thing: Any) -> list[Any]:
-    """A plain dict, and what can be changed in it, in order: the function may have other names for
-    them. Of any other object nothing."""
+    """A plain dict and the members in it that can be changed, in order: the function may have other
+    names for them. Any other object has no members."""
     found: dict[int, Any] = {}
     new = [thing] if is_plain(thing) else []
     while new:
@@ -94,7 +94,7 @@ def members(thing: Any) -> list[Any]:
 
 
 def _put_into(member: Any, saved: Any) -> Any:
-    """Give a member of a dict the value that it had; return it, or the value if it cannot."""
+    """Give a member of a dict its saved value in place and return it; else return the value."""
     if isinstance(member, dict) and isinstance(saved, dict):
         member.clear()
         member.update(saved)
@@ -150,7 +150,7 @@ class Splitting:
         if isinstance(state, Mapping):
             items = [[self.rest(k, depth), self.rest(v, depth)] for k, v in state.items()]
             if not isinstance(state, OrderedDict):
-                return {ITEMS: items}
+                return {ITEMS: items}  # pairs, as JSON's keys can only be strings
             metadata = self.rest(getattr(state, METADATA, None), depth)
             return {ITEMS: items, "ordered": True, METADATA: metadata}
         if isinstance(state, tuple | list):
@@ -184,7 +184,7 @@ def _refused(state: Any, what: str) -> TrialError:
 
 def _split_tensor(state: Tensor, tensors: dict[str, Tensor] | None) -> dict[str, Any]:
     if is_lazy(state):
-        return {LAZY: isinstance(state, UninitializedParameter)}
+        return {LAZY: isinstance(state, UninitializedParameter)}  # it has no values yet
     if state.is_quantized or state.is_meta or state.is_nested or state.is_mkldnn:
         kinds = {"quantized": state.is_quantized, "meta": state.is_meta, "nested": state.is_nested}
         kind = next((name for name, is_it in kinds.items() if is_it), "mkldnn")
@@ -203,6 +203,7 @@ def _split_tensor(state: Tensor, tensors: dict[str, Tensor] | None) -> dict[str,
         rest["device"] = str(own.device)
     if not own.is_contiguous():
         rest["stride"] = [*own.stride()]
+    # A type that safetensors lacks is saved as bytes, with its name and shape.
     if own.dtype not in STORED:
         rest |= {"dtype": str(own.dtype).removeprefix("torch."), "shape": [*own.shape]}
         own = bits(own)
@@ -218,10 +219,11 @@ def _split_array(state: np.ndarray | np.generic, tensors: dict[str, Tensor] | No
         return {}
     rest = {"kind": kind, "dtype": array.dtype.str, "shape": [*array.shape]}
     rest |= {"order": "F"} if array.flags.fnc else {}
+    # `frombuffer` refuses an empty buffer, and warns of one that cannot be written to.
     raw = (
         torch.frombuffer(bytearray(array.tobytes("A")), dtype=torch.uint8)
         if array.nbytes
-        else (torch.empty(0, dtype=torch.uint8))
+        else torch.empty(0, dtype=torch.uint8)
     )
     return {TENSOR: _added(raw, tensors), **rest}
 
@@ -253,6 +255,7 @@ def join(rest: Any, tensors: Mapping[str, Tensor], first: Sequence[Any] = ()) ->
         return int(rest[INT], 16)
     if TUPLE in rest:
         return tuple(join(item, tensors, first) for item in rest[TUPLE])
+    # Keys may be tuples, or numbers of parameters as in an optimizer's state.
     items = {join(key, tensors, first): join(item, tensors, first) for key, item in rest[ITEMS]}
     return _ordered(items, join(rest[METADATA], tensors)) if "ordered" in rest else items
 
@@ -265,9 +268,9 @@ def _ordered(items: dict[Any, Any], metadata: Any) -> OrderedDict[Any, Any]:
 
 
 def _tensor(saved: Tensor, rest: Mapping[str, Any], *, placed: bool) -> Tensor:
-    """A tensor with the type, the shape and the strides that it had; `placed`: where it was.
+    """A tensor with the type, the shape and the strides that it had; `placed`: on its device too.
 
-    What has `load_state_dict` moves tensors itself.
+    An object with `load_state_dict` moves tensors itself.
     """
     if "dtype" in rest:
         saved = saved.view(getattr(torch, rest["dtype"])).reshape(rest["shape"])
@@ -283,7 +286,7 @@ def _array(saved: Tensor, rest: Mapping[str, Any]) -> Any:
         return saved.numpy()  # of a checkpoint from before types were saved
     array = np.ndarray(
         rest["shape"], rest["dtype"], buffer=saved.numpy().tobytes(), order=rest.get("order", "C")
-    ).copy("K")
+    ).copy("K")  # bytes cannot be written to
     return array if rest["kind"] == "array" else array[()]
 
 

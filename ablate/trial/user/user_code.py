@@ -37,16 +37,16 @@ class _Source(SourceFileLoader):
 
 
 def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
-    """The module from a user's file, or from what was read of it. Errors in it are raised with the
-    file's name and line."""
+    """The module from a user's file, or from its `source` as read before. Errors in the file are
+    raised with its name and line."""
     if file.suffix != ".py":
         raise StudyError(f"{file}: not a Python file.")
     path = str(file.absolute())
     loader = _Source(name, path, file.read_bytes() if source is None else source)
     spec = ModuleSpec(name, loader, origin=path)
-    spec.has_location = True
+    spec.has_location = True  # gives the module its `__file__`
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name] = module  # before it runs: dataclasses look their module up by name
     try:
         loader.exec_module(module)
     except KeyboardInterrupt:  # Ctrl-C; anything else is the file's own
@@ -80,6 +80,7 @@ def _as_ablate_error(error: BaseException, file: Path) -> AblateError:
             f"{location}: no module named '{error.name}': Python does not look next to this file. "
             f"Instead: install it, or put PYTHONPATH={folder} before the command."
         )
+    # Such errors come from Python's own parser: a null byte, or too many brackets.
     if not line_of(error, file) and isinstance(error, ValueError | RecursionError | MemoryError):
         return StudyError(f"{file}: Python cannot read this file: {error or 'it is too deep'}.")
     return raised(error, f"{file}: this file", [str(file)])
@@ -134,6 +135,7 @@ def text_of(error: BaseException) -> str:
 def line_of(error: BaseException, file: Path) -> int:
     """The line of the user's file that raised an error; 0 if another file did."""
     frames = traceback.extract_tb(error.__traceback__)
+    # The last of the file's frames: the call that failed, and not what called it.
     return next((f.lineno or 0 for f in reversed(frames) if _same(f.filename, file)), 0)
 
 
@@ -156,4 +158,5 @@ def is_users(filename: str, files: Sequence[str] = ()) -> bool:
     path = str(Path(filename).resolve())
     if path in {str(Path(file).resolve()) for file in files}:
         return True
+    # Names such as <string> and <frozen importlib> are of no file.
     return not filename.startswith("<") and not path.startswith((_OURS, *_LIBRARIES))
