@@ -41,8 +41,9 @@ class PlannedSearch:
     @property
     def key(self) -> str:
         """A name for the sampler's records that is the same for every equal search."""
-        words, sampler = self.words, self.sampler.identity
+        words, sampler = self.words, self.sampler.identity(by_window=False)
         how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
+        # Hashed only if used, so that a search from before such a word keeps its key.
         how += [parent.id for parent in self.parents]
         how += [dict(words.rows)] if words.rows else []
         how += [list(self.inherits.over)] if self.inherits else []
