@@ -147,6 +147,7 @@ class Forecast:
         for search in record.searches:
             self._kinds |= dict.fromkeys(search.trials, (search.arm, StageName.SEARCH))
         self._searches = record.searches
+        # What is planned counts more than what a caller expects of a search's trials.
         self._epochs |= {kind: statistics.fmean(each) for kind, each in epochs.items()}
         self._parents = {trial.id: trial.parents for trial in record.trials}
         self._places = {one: place for place, one in enumerate(starting_order(record.trials))}
@@ -165,7 +166,7 @@ class Forecast:
         if journal.status not in (Status.COMPLETED, Status.PRUNED):
             return running
         if running is not None and running.latest is not None:
-            self._closing.append(now - running.latest)
+            self._closing.append(now - running.latest)  # evaluation, and saving
         seconds = _own_seconds(journal, self.closing)
         if running is not None and (running.whole or seconds is None):
             seconds = now - running.start
@@ -209,7 +210,7 @@ class Forecast:
         It waits for the model whose evaluation it searches, and for the search from which it
         inherits.
         """
-        num = 0 if search.shared else search.unrequested
+        num = 0 if search.shared else search.unrequested  # another search asks for shared ones
         if not (num or search.confirming):
             return []
         before: list[Hashable] = [*self._models.get((search.arm, search.seed_index), ())]
@@ -218,6 +219,7 @@ class Forecast:
         end = (search.arm, search.repeat, search.seed_index)
         seconds = self._usual((search.arm, StageName.SEARCH), expected) if num else 0.0
         jobs = [Job((end, "asks", at), seconds, before) for at in range(num)]
+        # Takes no time: what confirms the winner starts when the last of these has ended.
         jobs.append(Job(end, 0.0, [*before, *search.trials, *(job.id for job in jobs)]))
         after = search.confirming_after or ((),) * len(search.confirming)
         for at, (epochs, parents) in enumerate(zip(search.confirming, after, strict=True)):
@@ -295,6 +297,7 @@ def seconds_until_done(
         for other in others:
             followers.setdefault(other, []).append(number)
     ready = [number for number, others in enumerate(waits_for) if not others]  # sorted: a heap
+    # Numbered, since a heap would compare ids of equal ends, and these have several types.
     ends = [(seconds, -1 - at, one) for at, (one, seconds) in enumerate(running.items())]
     heapq.heapify(ends)
     now = 0.0

@@ -28,12 +28,13 @@ def chains(
     planned: list[PlannedTrial] = []
     searches: list[PlannedSearch] = []
     finals: list[Trial] = []
-    first = repeat * plan.scale.seeds
+    first = repeat * plan.scale.seeds  # every search's winner is confirmed on seeds of its own
     for index in range(first, first + plan.scale.seeds):
         seed = plan.scale.first_seed + index
         chain = _chain(plan, arm, values, by_seed, seed, read, judged=alone)
         trials += chain
         finals.append(chain[-1])
+        # With a search to follow, the evaluation that wins is the result.
         last = chain[-1] if alone and not searched else None
         planned += [planned_trial(t, arm, index, final=t is last) for t in chain]
         for measure in _measures(plan, arm, chain[-1]):
@@ -92,6 +93,8 @@ def _chain(
             "stage": stage.name,
         }
         last = judged and position == len(listed)
+        # Another arm may end with this very trial, whose id includes that it reads test. The chain
+        # then continues from that trial.
         trial = plan_trial(plan, values, reads_test=True, **more)
         if not last and trial.id not in read:
             trial = plan_trial(plan, values, reads_test=False, **more)
@@ -140,6 +143,7 @@ def _is_shorter(plan: Plan, other: PlannedSearch, search: PlannedSearch) -> bool
 
     This arm's chains then continue from that arm's last trials.
     """
+    # A key is ARM/REPEAT/HASH: all but the arm must be equal.
     if other.key.rsplit("/", 2)[1:] != search.key.rsplit("/", 2)[1:]:
         return False
     return len(find_arm(plan.study, other.arm).then) < len(find_arm(plan.study, search.arm).then)

@@ -24,7 +24,7 @@ _WRONG_CALL = re.compile(
 def shipped() -> dict[str, Path]:
     """Return the file of each study that comes with the package, by name."""
     folders = (_PACKAGE / "studies", _PACKAGE.parent / "studies")  # of a wheel, of a checkout
-    folder = next(filter(Path.is_dir, folders), folders[-1])
+    folder = next(filter(Path.is_dir, folders), folders[-1])  # neither: its glob finds nothing
     return {file.stem: file for file in sorted(folder.glob("*.py"))}
 
 
@@ -69,7 +69,7 @@ def _execute(file: Path) -> ModuleType:
     try:
         return executed(file, f"ablate_study.{file.stem}")
     except TechniqueError as error:
-        cause = error.__context__
+        cause = error.__context__  # `executed` raises `from None`, which leaves the context
         raise (_explain(cause, file) if isinstance(cause, TypeError) else None) or error from None
 
 

@@ -40,7 +40,7 @@ class Written:
 
     @cached_property
     def reads(self) -> set[str]:
-        """The names whose values it reads when it is executed; classes' bodies are."""
+        """The names whose values are read when the statement is executed, class bodies included."""
         return set(_read(self._table, called=False))
 
     @cached_property
@@ -103,7 +103,7 @@ def written(text: str) -> list[Written]:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
         return []
-    source = text.encode().splitlines(keepends=True)
+    source = text.encode().splitlines(keepends=True)  # `ast` counts columns in bytes of UTF-8
     return [_written(node, source) for node in body if not _is_guard(node)] + [
         Written(ast.unparse(inner), _lines(inner))
         for node in body
@@ -117,14 +117,14 @@ def _written(node: ast.stmt, source: list[bytes]) -> Written:
     if isinstance(node, ast.ImportFrom) and node.level:
         return Written(ast.unparse(_absolute(node)), lines)
     own = source[lines.start - 1 : lines.stop - 1]
-    own[-1] = own[-1][: node.end_col_offset]
+    own[-1] = own[-1][: node.end_col_offset]  # before the start, which may be on the same line
     own[0] = own[0][node.col_offset :]
     return Written(b"".join(own).decode(), lines)
 
 
 def _lines(node: ast.stmt) -> range:
     decorators = getattr(node, "decorator_list", ())
-    first = min([node.lineno, *(each.lineno for each in decorators)])
+    first = min([node.lineno, *(each.lineno for each in decorators)])  # `lineno` is of the `def`
     return range(first, (node.end_lineno or node.lineno) + 1)
 
 
@@ -148,6 +148,7 @@ def _is_guard(node: ast.stmt) -> bool:
 def literal(name: str, value: Any) -> str | None:
     """The statement that gives a name a value of plain data; None for any other value, and for one
     that is secret. What a script's arguments say is written down, since a worker has others."""
+    # These very types: the name of a subclass would have to be imported from somewhere.
     if type(value) in (argparse.Namespace, SimpleNamespace):
         inner = _plain(vars(value))
         made = f"{type(value).__name__}(**{inner})"
@@ -166,11 +167,11 @@ def _plain(value: Any) -> str | None:
 
 def _is_plain(value: Any) -> bool:
     if type(value) in (list, tuple, dict) and len(value) > LONGEST:
-        return False
+        return False  # its text would be too long, and take time to write
     if type(value) in (list, tuple):
         return all(map(_is_plain, value))
     if type(value) is dict:
         return all(map(_is_plain, (*value, *value.values())))
     if type(value) is float:
-        return math.isfinite(value)
+        return math.isfinite(value)  # `nan` and `inf` are names that Python does not know
     return value is None or type(value) in (bool, int, str, bytes)

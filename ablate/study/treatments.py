@@ -67,6 +67,7 @@ def left_alone(
         for row in arm.space.order:
             field = row.field or ""
             studied = _whole(field) in differing and not arm.sets(field)
+            # Rows before this one count, since its condition may depend on them.
             if studied and arm.changes(row, {**arm.fixed, **unsearched}):
                 unsearched[field] = arm.config.flat.get(field)
     return left
@@ -100,6 +101,7 @@ def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) 
             raise StudyError(
                 unknown("field that an arm sets", field, set_by_arms, f"{where}: also")
             )
+    # A number that arms only set to 0 is searched where the technique is on.
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
     neural = [arm.config for arm in arms.values() if arm.config.kind.assembles]
     for slot in SINGLE_SLOTS:

@@ -103,6 +103,7 @@ class Watch:
 
 def _patience(what: str) -> float:
     """Seconds to wait for a silent part. A GCS may come back, if Ray is set to wait for it."""
+    # Less than Ray waits: after that, Ray ends the driver itself.
     longer = float(os.environ.get(RECONNECT, 0)) - 2 * PATIENCE_SECONDS
     return max(PATIENCE_SECONDS, longer if "GCS" in what else 0)
 
