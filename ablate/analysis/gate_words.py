@@ -78,7 +78,7 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 
 def _in_paper(word: str, rank: Cell) -> Cell:
     """The paper's word of this rank; nothing beyond those that it lists."""
-    (listed,) = papers.words(PAPER, TABLE)[word]
+    (listed,) = papers.words(PAPER, TABLE)[word]  # the table has one model
     return next((word for at, word in enumerate(listed.words, 1) if at == rank), None)
 
 

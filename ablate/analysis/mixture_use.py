@@ -46,7 +46,7 @@ def run(subject: Subject, options: MixtureUseOptions) -> Finding:
         kinds = sorted(set(layers), key=layers.index)
         for index, kind in enumerate(kinds):
             numbers = [number for number, layer in enumerate(layers, 1) if layer == kind]
-            heights = prior_J[torch.tensor(numbers) - 1].tolist()
+            heights = prior_J[torch.tensor(numbers) - 1].tolist()  # experts are numbered from 1
             axes.bar(numbers, heights, label=kind, **bar_look(index))
         axes.axhline(
             1 / len(prior_J), color=style.GREY, linestyle="--", linewidth=1, label="even use"

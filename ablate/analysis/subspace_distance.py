@@ -39,7 +39,7 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
     rows, curves = [], []
     for name, subject in zip(names, subjects, strict=True):
         subject.require_whole("word vectors")
-        tokens_N = subject.corpus.stream("valid")[:2]
+        tokens_N = subject.corpus.stream("valid")[:2]  # one prediction gives the output matrix
         basis_L, basis_W = map(basis, matrices(subject.model, tokens_N))
         distance, random = projection_residual(basis_L, basis_W), distance_of_random_spaces(basis_L)
         rows.append([name, *basis_L.shape, basis_W.shape[1], distance, random])

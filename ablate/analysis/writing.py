@@ -57,6 +57,7 @@ def write(finding: Finding, folder: Path, name: str) -> list[Path | str]:
     files: list[Path | str] = []
     for suffix, content in {"txt": shown(finding), "csv": csv.write(table)}.items():
         file = folder / f"{name}.{suffix}"
+        # `newline=""`: CSV has line ends of its own.
         file.write_text(f"{content}\n", encoding="utf-8", newline="")
         files.append(file)
     try:
@@ -64,4 +65,5 @@ def write(finding: Finding, folder: Path, name: str) -> list[Path | str]:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
+        # The table needs no picture, so this is no error.
         return [*files, f"({needs('a picture needs', 'matplotlib')})"]

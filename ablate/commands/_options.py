@@ -23,7 +23,7 @@ LOCATIONS = {
     "searches": ("URL", "database for searches (default: files in the workspace)"),
 }
 MOST = 65_535  # workers; also the largest port
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # as a scale's `threads`
 STUDY = "a study's name, or name@scale"
 TRIALS = "ids of finished trials (a unique prefix is enough)"
 
@@ -80,6 +80,7 @@ def count(text: str) -> int:
     """Read a number of workers, threads or the like from the command line."""
     number = int(text)
     if not 1 <= number <= MOST:
+        # Cut, since a number may have thousands of digits.
         raise argparse.ArgumentTypeError(f"{text[:40]} is not from 1 to {MOST}")
     return number
 
@@ -153,6 +154,7 @@ def settle_cluster(options: argparse.Namespace) -> None:
     known = _clusters.named(options.cluster, open_workspace(options.workspace).folder)
     options.cluster = known.pop("address")
     for name, value in known.items():
+        # What the command names wins; a command without the option needs no value.
         if getattr(options, name, value) is None:
             setattr(options, name, value)
 

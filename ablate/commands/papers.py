@@ -28,6 +28,7 @@ RUN, NOT_RUN, ABSENT = "with a result here", "not run here yet", "not in any stu
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate papers`."""
     parser.add_argument("papers", nargs="*", help="ids of papers (default: all)")
     parser.add_argument(
         "--missing", action="store_true", help="only the rows that no shipped study has"
@@ -81,6 +82,7 @@ class _Results:
         self.opened: dict[str, Material] = {}
 
     def of(self, key: str) -> Material | None:
+        """The results of a study; None if the store does not have it."""
         from ablate.compare.material import open_study
 
         if key not in self.known:
@@ -127,6 +129,7 @@ def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:
         for scale in arm.scales:
             material = results.of(f"{arm.study}@{scale}")
             if material is not None:
+                # The scale "paper" follows the paper, as readers of this table expect.
                 prefix = f"{scale}: " if scale != "paper" else ""
                 yield from (f"{prefix}{text}" for text in _cells(material, arm.arm, covered.row))
 

@@ -32,6 +32,7 @@ EXAMPLE = "ablate plan studies/x.py --scale paper"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate plan`."""
     parser.add_argument("file", help="the study file, or a shipped study's name")
     parser.add_argument("--scale", help="one of the study's scales (default: the first)")
     _options.add_locations(parser)
@@ -159,7 +160,7 @@ def _cost(
     asked = {one.planned.arm: _request(one.planned) for one in searches}
     epochs = {arm: config.num_epochs if config else 0 for arm, config in asked.items()}
     tokens, epoch_seconds = _operations(plan, searches, asked, done, workspace)
-    forecast = Forecast(epoch_seconds, epochs)
+    forecast = Forecast(epoch_seconds, epochs)  # the same estimate as on the screen of a run
     forecast.take_record(plan.record)
     for journal in done.values():
         forecast.ended(journal)
@@ -204,6 +205,7 @@ def _operations(
     }
     trials = {trial.id: trial for trial in plan.trials if trial.id not in done}
     trials |= {trial.id: trial for search in searches for trial in search.confirming}
+    # Evaluations train on no token.
     trained = [trial for trial in trials.values() if not trial.parent_ids(Role.MEMBER)]
     total = sum(cost.training_tokens(trial.config, num_train) for trial in trained)
     for search in searches:
@@ -256,6 +258,7 @@ def _left(plan: Plan, store: Store) -> list[SearchLeft]:
         chains = _confirming(plan, search, known, started)
         ends = journals.read_all(store, [trial.id for trial in chains.trials])
         seen |= {trial_id for trial_id, journal in ends.items() if journal.is_done}
+        # Arms that differ in later stages share trials: each counts for the first of them.
         new = [trial for trial in chains.trials if trial.id not in seen]
         left.append(SearchLeft(search, known, 0 if planned.shared else asked, chains, new))
         seen |= {trial.id for trial in new}
@@ -274,6 +277,7 @@ def _known(
         inherited = planned.inherits and (one.arm, one.repeat, one.inherits, one.over) == heir
         if one.key == search.key or inherited:
             ended = one.ended or one.chosen is not None
+            # The plan's numbers, since the study's file may have changed; the stored trials.
             known = replace(planned, trials=one.trials, chosen=one.chosen, key=one.key, ended=ended)
             return replace(known, confirming=(), confirming_after=()) if ended else known
     return planned
@@ -290,5 +294,6 @@ def _confirming(
         return Chains((), ())
     chosen = started.get(known.chosen or "")
     values = chosen.trial.values if chosen else {}
+    # The search's own changes, such as fewer epochs, are not a part of what won.
     winner = {key: value for key, value in values.items() if key not in search.words.changes}
     return confirm_search(plan, search, winner)

@@ -11,6 +11,7 @@ EXAMPLE = "ablate publish doc_layer_mix --to results"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate publish`."""
     parser.add_argument("studies", nargs="+", metavar="study", help=_options.STUDY)
     parser.add_argument(
         "--to", metavar="DIR", default="results", help="the folder to write (default: results)"

@@ -60,7 +60,7 @@ def read(path: Path) -> SpaceFile:
     data = parse_toml(text, lines)
     top = {key: value for key, value in data.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in data.items() if isinstance(value, dict)}
-    for key in [k for k in TOP_KEYS if k in tables]:
+    for key in [k for k in TOP_KEYS if k in tables]:  # `[paper]` would else be a row
         raise SpaceError(wrong_value(key, tables[key], "not a table", lines.key(key)))
     _check_top(top, path, lines)
     if not tables:
@@ -73,7 +73,7 @@ def read(path: Path) -> SpaceFile:
     check_fields(rows)
     names = names_in(rows, prefixes)
     rows = tuple(with_condition(row, rows, names, lines) for row in rows)
-    sort_by_dependency(rows)
+    sort_by_dependency(rows)  # for its error, if rows depend on each other
     texts = {key: top.get(key, "") for key in ("paper", "note", "task")}
     return SpaceFile(tables=tuple(top.get("tables", ())), rows=rows, **texts)
 
@@ -159,6 +159,7 @@ def _check_field(name: str, where: str, prefixes: Collection[str]) -> None:
         raise SpaceError(unknown(kind, prefix, prefixes, f"{where}: field '{name}'"))
     depth = len(name.split("."))
     form = f"{prefix}.<technique>.<field>" if prefix in LISTED_SLOTS else f"{prefix}.<field>"
+    # A listed slot has several techniques at once, so a field must name its own.
     depths = (3,) if prefix in LISTED_SLOTS else (1, 2) if prefix in SINGLE_SLOTS else (2,)
     if not is_field(name, prefixes) or depth not in depths or (depth == 1 and "[" in name):
         raise SpaceError(wrong_value("field", name, f"'{form}', or '{form}[0]'", where))
@@ -228,5 +229,5 @@ def _is_text(value: Any) -> bool:
 
 def _is_finite(value: Any) -> bool:
     if isinstance(value, int):
-        return is_number(value) and abs(value) <= LARGEST
+        return is_number(value) and abs(value) <= LARGEST  # records hold 64 bits
     return is_number(value) and math.isfinite(value)

@@ -67,7 +67,7 @@ class Range:
     @property
     def ends(self) -> tuple[Any, ...]:
         """The lowest and the highest value."""
-        kind = int if self.integer else float
+        kind = int if self.integer else float  # a file may write 1 for 1.0
         return (kind(self.low), kind(self.high))
 
     def admits(self, value: Any) -> bool:

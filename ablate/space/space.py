@@ -112,7 +112,7 @@ class Space(SpaceFile):
             known = [key for row in rows for key in row.keys if key in fixed]
             if known:
                 return fixed[known[0]]
-            if rows:
+            if rows:  # an open row may get any value, so nothing is certain of it
                 return next((r.domain.value for r in rows if isinstance(r.domain, Fixed)), None)
             return {**DEFAULT_TECHNIQUES, **base}.get(name)
 
@@ -146,6 +146,7 @@ class Space(SpaceFile):
         def lookup(name: str) -> Any:
             rows = self._rows_called(name)
             if rows:
+                # None if all of these are inactive: then the condition does not hold.
                 return next((assigned[row.name] for row in rows if row.name in assigned), None)
             if name not in outside:
                 raise SpaceError(
@@ -191,6 +192,7 @@ def load(name_or_path: str | Path, near: Path | None = None) -> Space:
 
 def index() -> dict[str, Space | SpaceError]:
     """Return every space that can be loaded by a bare name, or the error that prevents it."""
+    # From the farthest folder to the nearest, whose file of a name counts.
     paths = {path.stem: path for folder in reversed(folders()) for path in folder.glob("*.toml")}
     return {name: _load_or_error(path) for name, path in sorted(paths.items())}
 
@@ -214,6 +216,6 @@ def _value(row: Row, assigned: Values, fixed: Values, suggest: Suggest) -> Any:
 
 def _checked(suggest: Suggest, row: Row) -> Any:
     value = suggest(row)
-    if row.domain is None or not row.domain.admits(value):
+    if row.domain is None or not row.domain.admits(value):  # a sampler may be a user's
         raise SpaceError(f"{row.where}: {value!r} was suggested. Expected: {row.domain}.")
     return value

@@ -10,6 +10,7 @@ EXAMPLE = "ablate doctor"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate doctor`."""
     parser.add_argument(
         "--cluster",
         nargs="?",

@@ -20,7 +20,7 @@ from ablate.store.workspace import Workspace
 
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
-SECONDS = 50.0
+SECONDS = 50.0  # below `examine.PATIENCE_S`, so that the user reads this check's remedy
 REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*>=\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
@@ -39,6 +39,7 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
     for text in metadata.requires("ablate") or []:
         package, _, condition = text.partition(";")
         needed = REQUIREMENT.match(package)
+        # Of the extras, `study` alone is what studies need.
         if needed is None or ("extra" in condition and "study" not in condition):
             continue
         name, minimum = needed.groups()
@@ -105,6 +106,7 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
         last = (result.stderr.strip().splitlines() or [signal])[-1]
         yield Finding(FAIL, f"torch cannot be imported: {last}", "Install it again.", 7)
         return
+    # The last line: libraries may print before.
     gpus, cuda, kernels, details = json.loads(result.stdout.splitlines()[-1])
     yield _gpus(gpus, cuda)
     yield _kernels(kernels, details)
