@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check(words: Sequence[str]) -> None:
-    """Refuse what ends in a traceback: argparse takes `--name=--` for a list without items."""
+    """Refuse what would end in a traceback: argparse takes `--name=--` for a list of nothing."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
     if not re.fullmatch(r"\s*\d{1,12}\s*", epoch):
         raise ConfigError(
@@ -159,7 +159,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Unlike argparse's, it looks up the version, which takes time, only when it is printed."""
+    """Looks the version up only when it is printed, unlike argparse's action: that takes time."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(_version())

@@ -56,7 +56,7 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
     targets = first.stream(options.split)[1:]  # nothing predicts the first token
     groups, num = class_V[targets], int(class_V.max()) + 1
     sizes = np.bincount(groups, minlength=num)
-    types = np.bincount(class_V[np.unique(targets)], minlength=num)
+    types = np.bincount(class_V[np.unique(targets)], minlength=num)  # each word counted once
     log_probs = [subject.log_probs(options.split) for subject in subjects]
     nll = [-mean_by_group(values, groups, num) for values in log_probs]
     rows: list[list[Cell]] = [

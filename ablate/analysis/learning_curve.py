@@ -55,6 +55,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     def draw(axes: Any) -> None:
         for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
             epochs = [epoch.number for epoch in curve]
+            # At most some forty markers on a curve.
             look = {**style.marker(index), "markersize": 3, "markevery": 1 + len(epochs) // 40}
             axes.plot(epochs, judged[name], label=label(f"{name}, valid"), **look)
             if trained[name]:
@@ -81,7 +82,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
 
 
 def _metric(subjects: Sequence[Subject]) -> Metric:
-    """What judges all of these trials."""
+    """The metric that judges all of these trials."""
     metrics = [subject.config.metrics[0] for subject in subjects]
     for subject, metric in zip(subjects, metrics, strict=True):
         if metric != metrics[0]:

@@ -84,6 +84,7 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
     shares, means = _mean_probabilities(subjects, common, options)
     for token, share, p, p_2 in zip(common, shares, *means, strict=True):
         word = one.word(token)
+        # Rank 0: the paper lists none of these.
         rows.append(["all", None, word, p, word, p_2, share, *_in_paper(contexts[0], 0)])
     names = distinct_names(subjects)
     words = [one.word(token) for token in common]

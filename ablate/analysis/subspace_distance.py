@@ -30,6 +30,7 @@ from ablate.components.evaluator.word_vectors import (
 
 def cosines(basis_L: np.ndarray, basis_W: np.ndarray) -> np.ndarray:
     """The cosines of the principal angles between the spans, nearest directions first."""
+    # Rounding may give a cosine just above 1.
     return np.clip(np.linalg.svd(basis_L.T @ basis_W, compute_uv=False), 0, 1)
 
 

@@ -49,6 +49,7 @@ def run(subject: Subject, options: NoOptions) -> Finding:
 
 
 def _between(times: np.ndarray, low: float, high: float) -> int:
+    # The last range includes the units that never forget.
     return int(((times >= low) & ((times < high) | (high == np.inf))).sum())
 
 

@@ -41,6 +41,7 @@ def cell_text(cell: Cell) -> str:
         return ""
     if not isinstance(cell, float):
         return str(cell)
+    # `.4g` would write larger numbers with an exponent.
     return f"{cell:.4g}" if abs(cell) < 1e4 or math.isinf(cell) else f"{cell:,.0f}"
 
 

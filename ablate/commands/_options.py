@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +46,7 @@ def executed_code(options: argparse.Namespace) -> tuple[str, ...]:
     """Execute the files of --code, and return their paths."""
     from ablate.trial.run import load_own
 
+    # Absolute, since the trial's record names them.
     files = tuple(str(Path(file).resolve()) for file in options.code)
     load_own(files)
     return files
@@ -135,11 +135,12 @@ def recorded(options: argparse.Namespace) -> Workspace:
             f"--results {options.results} holds no study. Expected a folder that `ablate publish` "
             "wrote, or a store."
         )
+    # Published results have no server: the mirror reads them from their store.
     return replace(opened, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
 
 
 def show_progress(text: str, over: bool) -> None:
-    """Write a line over the one before it; a file or a pipe gets none. `over`: it is the last."""
+    """Show progress on a terminal, on one line. `over`: this is the last text of it."""
     if sys.stderr.isatty():
         print(f"\r{text}", end="\n" if over else "", file=sys.stderr, flush=True)
 
@@ -157,8 +158,3 @@ def settle_cluster(options: argparse.Namespace) -> None:
         # What the command names wins; a command without the option needs no value.
         if getattr(options, name, value) is None:
             setattr(options, name, value)
-
-
-def default_cluster() -> str:
-    """Return `$RAY_ADDRESS`, else Ray's name for the cluster of this host."""
-    return os.environ.get("RAY_ADDRESS") or "auto"

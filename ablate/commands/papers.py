@@ -124,7 +124,7 @@ def _published(cells: Sequence[papers.Cell]) -> str:
 
 
 def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:
-    """Yield what the row's arms gave here, at the scales that have its corpus."""
+    """Yield the results of the row's arms here, at the scales that have its corpus."""
     for arm in covered.arms:
         for scale in arm.scales:
             material = results.of(f"{arm.study}@{scale}")
@@ -183,7 +183,7 @@ def _written(lines: Sequence[_Line], missing: bool, form: str) -> str:
 
 
 def _rows(lines: Sequence[_Line]) -> Iterator[str]:
-    """Yield a line for each row of a table, and below it what stands next to its numbers."""
+    """Yield the lines of a table: each row, and below it the row's arms and their results."""
     width = max(len(line.system) for line in lines)
     for line in lines:
         yield f"  {line.system:<{width}}  {line.published}"

@@ -72,7 +72,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
 
 
 def _so_far(plan: Plan, searches: Sequence[SearchLeft]) -> StudyRecord:
-    """Return the plan's record with what its searches have come to: what there is to be counted."""
+    """Return the plan's record with the state of its searches, for counting its trials."""
     known = tuple(search.record for search in searches)
     confirming = (one for s in searches if s.record.ended for one in s.chains.planned)
     return replace(plan.record, searches=known, trials=(*plan.record.trials, *confirming))
@@ -147,6 +147,7 @@ def _not_searched(plan: Plan) -> list[str]:
     """Describe which fields of the space some arms do not search, and how to search them."""
     left = list(dict.fromkeys(field for search in plan.searches for field in search.left))
     advice = [f"Search(also={left!r}) would search them in every arm that does not set them."]
+    # After the design's notes: the scale's, and those of its searches.
     return [*plan.record.notes[len(plan.study.design.notes) :], *(advice if left else [])]
 
 
@@ -156,7 +157,7 @@ def _cost(
     done: Mapping[str, journals.Journal],
     workspace: Workspace,
 ) -> str:
-    """What is left, and how long it takes."""
+    """The trials that are left, and how long they take."""
     asked = {one.planned.arm: _request(one.planned) for one in searches}
     epochs = {arm: config.num_epochs if config else 0 for arm, config in asked.items()}
     tokens, epoch_seconds = _operations(plan, searches, asked, done, workspace)
@@ -187,7 +188,7 @@ def _operations(
 ) -> tuple[str, Mapping[str, float]]:
     """Return the training tokens left, and the seconds of an epoch that operations suggest by arm.
 
-    Of a task that counts none, both are empty.
+    Both are empty for a task that counts no operations.
     """
     from ablate.data.kinds import source_of
 
@@ -243,12 +244,12 @@ class SearchLeft:
     planned: PlannedSearch
     record: SearchRecord
     num_requests: int
-    chains: Chains  # what confirms its winner, or would if nothing had to be found
-    confirming: Sequence[Trial]  # of these, what is left and confirms no earlier search's winner
+    chains: Chains  # that confirm its winner; without one, those of its start values
+    confirming: Sequence[Trial]  # of these, the trials left that no earlier search has, too
 
 
 def _left(plan: Plan, store: Store) -> list[SearchLeft]:
-    """Return what the searches have left."""
+    """Return the work that each search has left."""
     key, left, seen = plan.record.key, [], set[str]()
     stored = study_record.read(store, key).searches if study_record.exists(store, key) else ()
     for search, planned in zip(plan.searches, plan.record.searches, strict=True):
@@ -268,9 +269,9 @@ def _left(plan: Plan, store: Store) -> list[SearchLeft]:
 def _known(
     search: PlannedSearch, planned: SearchRecord, stored: Sequence[SearchRecord]
 ) -> SearchRecord:
-    """Return the plan's record of a search with what the search has come to.
+    """Return the plan's record of a search, with the trials and the winner that are stored.
 
-    The key of one that inherits changes with the winner that it starts from.
+    The key of a search that inherits changes with the winner from which it starts.
     """
     heir = (planned.arm, planned.repeat, planned.inherits, planned.over)
     for one in stored:
@@ -289,7 +290,7 @@ def _confirming(
     known: SearchRecord,
     started: Mapping[str, journals.Journal],
 ) -> Chains:
-    """Return what confirms a search's winner, or would if nothing had to be found."""
+    """Return the chains that confirm a search's winner; without one, those of its start values."""
     if known.ended and known.chosen is None:
         return Chains((), ())
     chosen = started.get(known.chosen or "")

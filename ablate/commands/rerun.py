@@ -88,7 +88,7 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
     for name, value in recorded.metrics.items():
         print(f"  {name}: recorded {value!r}, now {again.metrics.get(name)!r}")
     before, now = (journal.last_attempt.to_plain() for journal in (recorded, again))
-    for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):
+    for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):  # older records lack some
         if before[name] != now[name]:
             print(f"  {name} was {before[name]}, is {now[name]}")
     if recorded.trial.runner != FUNCTION or recorded.computed_by | again.computed_by:

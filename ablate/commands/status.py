@@ -95,7 +95,7 @@ def _traceback(frames: str, shown: Sequence[str]) -> list[str]:
 
 
 def _repeated(journal: Journal) -> str:
-    """Why the last attempt trains again what an earlier one had trained; "" if it does not."""
+    """Why the last attempt repeats epochs of an earlier one; empty if it repeats none."""
     if not journal.num_repeated:
         return ""
     why = "it had saved nothing"

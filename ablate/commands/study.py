@@ -95,6 +95,7 @@ def _print(ended: Ended, workspace: Workspace) -> None:
     unicode = encoding.lower().startswith("utf")
     try:
         print(text.write(study_table(ended.summary), unicode=unicode), end="\n\n")
+        # Flushed, so that a closed pipe is noticed here.
         print("Where to look next", *steps, sep="\n  ", flush=True)
     except BrokenPipeError:
         # Else Python prints an error when it flushes the closed pipe at its end.

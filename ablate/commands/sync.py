@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.engine.run import missing_records
+from ablate.errors import RecordError
 from ablate.store import study_record
 from ablate.store.workspace import Workspace, running_driver
 
@@ -42,7 +43,8 @@ def sync_records(workspace: Workspace) -> int:
     # At the end, so that one study's error keeps no other from being delivered.
     for error in filter(None, (delivery.error for delivery in delivered.values())):
         raise error
-    return 0 if all(delivery.complete for delivery in delivered.values()) else 6
+    complete = all(delivery.complete for delivery in delivered.values())
+    return 0 if complete else RecordError.exit_code
 
 
 def _progress(key: str, done: int, of: int) -> None:

@@ -72,6 +72,7 @@ def show_tokens(workspace: Workspace, ids: Sequence[str], split: str) -> str:
     journals = [_finished(store, trial_id) for trial_id in dict.fromkeys(ids)]
     if len(journals) < 2:
         raise TrialError("tokens: name two or more finished trials to compare.")
+    # Compared token by token, so every trial must have read the very same text.
     if len({journal.trial.corpus_digest for journal in journals}) > 1:
         raise TrialError("tokens: these trials use different corpora, and share no tokens.")
     corpus = _corpus(journals[0], workspace.data)
@@ -138,7 +139,7 @@ def _of_sentences(
 
 
 def _tokenizers(journal: Journal) -> _sentences.Tokenizers:
-    """Those of the trial's own scores; older trials do not say ROUGE's, which was the default."""
+    """The tokenizers of the trial's own scores; older trials name none for ROUGE: the default."""
     names = {"bleu": "tokenizer", "rouge": "rouge_tokenizer"}
     own = {score: journal.config.get(f"evaluator.generate.{name}") for score, name in names.items()}
     return _sentences.Tokenizers(**{score: name for score, name in own.items() if name})

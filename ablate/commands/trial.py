@@ -138,6 +138,7 @@ def run_showing(trial: Trial, store: Store, data: str) -> Journal:
         progress = run.advance(2.0)  # seconds, or to the end of the epoch
         if progress.epoch is not None:
             epoch = progress.epoch.to_plain()
+            # A function reports what it likes; of a model's numbers, SHOWN has the telling ones.
             given = epoch if trial.config.kind.function else {}
             own = [f"{n} {v:.5g}" for n, v in given.items() if n not in ("epoch", *SHOWN)]
             shown = [text.format(epoch[name]) for name, text in SHOWN.items() if name in epoch]

@@ -116,7 +116,7 @@ def _trial(record: StudyRecord, arm: str) -> str:
 
 
 def _in_paper(word: Analyze, study: Study) -> str:
-    """What the paper shows there, for each of its models."""
+    """What the paper prints in the figure or table, for each of its models."""
     if not word.shows:
         return ""
     rows = papers.rows(study.paper, word.shows)

@@ -36,7 +36,7 @@ class ArmState:
 
     @property
     def lost(self) -> set[str]:
-        """Those of `done` that diverged or failed."""
+        """The trials of `done` that diverged or failed."""
         fine = (Status.COMPLETED, Status.PRUNED)
         return {trial for trial in self.done if self.board.ended[trial] not in fine}
 

@@ -1,4 +1,4 @@
-"""What is said of the trials of a study that failed or diverged."""
+"""The messages about a study's trials that failed or diverged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long what is left of a study takes: the one estimate, of `ablate plan` and of the screen.
+"""The time that a study still takes: the one estimate, of `ablate plan` and of the screen.
 
 1. A running trial takes its own pace for the epochs left, and after the last one what others took.
 2. A trial that waits takes the mean of its kind (its arm and stage): of those that this driver saw,
@@ -82,7 +82,7 @@ class Running:
             self.reached, self.latest = epochs, now
 
     def _restart(self) -> None:
-        """Forget what was learned: it was cut, and repeats what was not saved."""
+        """Forget the trial's epochs: it was cut, and repeats those that were not saved."""
         self.epoch, self.seconds, self.reached = 0, None, 0.0
         self.first = self.latest = None
         self.whole = False
@@ -205,7 +205,7 @@ class Forecast:
         return None if math.isnan(seconds) else seconds
 
     def _of_search(self, search: SearchRecord, expected: Known) -> list[Job]:
-        """What a search may still request, its end, and what then confirms its winner.
+        """The jobs of a search: its trials to come, its end, and what then confirms its winner.
 
         It waits for the model whose evaluation it searches, and for the search from which it
         inherits.
@@ -256,7 +256,7 @@ class Forecast:
         return sum(_mean(now[kind]) for kind in both) / before
 
     def _of_others(self, work: float | None, expected: Known) -> float:
-        """Seconds of a trial of this work by those of any kind; else as operations suggest.
+        """The seconds of a trial of this work, from trials of any kind; else from operations.
 
         Without any that only evaluated, an evaluation takes what follows a last epoch.
         """
@@ -269,7 +269,7 @@ class Forecast:
         return work if work and self._epoch_seconds else math.nan
 
     def _expected(self) -> dict[Kind, list[Took]]:
-        """What the running trials are expected to take, by kind."""
+        """The seconds that running trials are expected to take, and their work, by kind."""
         expected: dict[Kind, list[Took]] = {}
         for one in self.running.values():
             if one.pace and one.num_epochs:

@@ -316,7 +316,7 @@ def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
 
 
 def _order_to_other_hosts(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
-    """Return what an order to workers on other hosts has besides: no folder of this host."""
+    """Return the further entries of an order to workers on other hosts: no folder of this host."""
     from ablate.data.travel import send
     from ablate.tune.cluster.parcel import pack
 
@@ -353,7 +353,7 @@ def _checked(study: Study | str | Path) -> Study:
 
 
 def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
-    """Make what trials read, if anything, before any worker needs it; return its known floor."""
+    """Open the trials' data, if they read any, before a worker needs it; return its known floor."""
     from ablate.data.kinds import source_of
     from ablate.trial.user.user_code import told
 
@@ -365,7 +365,7 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
 
 
 def _check_texts(plan: Plan, workspace: Workspace) -> None:
-    """Refuse what evaluators cannot read, before anything trains."""
+    """Refuse texts that an evaluator cannot read, before anything trains."""
     from ablate.data.corpus import open_corpus
     from ablate.trial.training.evaluation import check_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ablate.config import fields, registry
@@ -92,7 +92,8 @@ def _task_config(task: str, where: str) -> type:
 
 def _techniques(slot: str, key: str, row: Row, rows: tuple[Row, ...]) -> list[str]:
     """Return the techniques that the slot can have when the row is active."""
-    clauses = [c for c in _conditions(row, rows) if c.left in _names_of(slot, rows)]
+    names = {slot} | {other.name for other in rows if other.field == slot}
+    clauses = [c for c in _conditions(row, rows) if c.left in names]
     chosen = [str(end) for domain in possible_domains(slot, rows) for end in domain.ends]
     if not chosen:
         chosen = [str(v) for c in clauses if c.operator in ("=", "in") for v in c.literals]
@@ -126,10 +127,6 @@ def _conditions(row: Row, rows: tuple[Row, ...]) -> list[Clause]:
             # Of several rows of a field, which one is active is not known here.
             queue += matches if len(matches) == 1 else []
     return clauses
-
-
-def _names_of(slot: str, rows: Iterable[Row]) -> set[str]:
-    return {slot} | {row.name for row in rows if row.field == slot}
 
 
 def _field_names(config: type) -> list[str]:

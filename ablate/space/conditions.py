@@ -22,6 +22,7 @@ from ablate.errors import SpaceError, unknown
 PREFIXES = (*SECTIONS, *LANGUAGE.slots)
 _FIELD = re.compile(r"([a-z][a-z0-9_]*)(?:\.[a-z][a-z0-9_]*)*(?:\[\d+\])?")
 _ORDERS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+# Longer symbols first: `<` would match the beginning of `<=`.
 _OPERATION = re.compile(r"\s*(!=|<=|>=|=|<|>)\s*(\S.*)|\s+(in)\s*(\[.*)", re.DOTALL)
 GRAMMAR = "'NAME = VALUE', with = != < <= > >= or 'in [..]', joined by ' and '"
 

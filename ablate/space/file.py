@@ -79,7 +79,7 @@ def read(path: Path) -> SpaceFile:
 
 
 def _prefixes(task: str) -> tuple[str, ...]:
-    """Return what the fields of a task start with; of a study's own task, with its name."""
+    """Return the names with which a task's fields may start; for a study's own task, its name."""
     if not task:
         return PREFIXES
     kind = find_kind(task) if task in kind_names() else None

@@ -58,7 +58,7 @@ class Space(SpaceFile):
     @property
     def identity(self) -> str:
         """The meaning of the file: unchanged if only its prose or its path changes."""
-        return repr((self.rows, []))  # where version 0.1.0 had rules between rows
+        return repr((self.rows, []))  # the list is where version 0.1.0 had rules between rows
 
     @cached_property
     def order(self) -> tuple[Row, ...]:
@@ -141,7 +141,7 @@ class Space(SpaceFile):
         return assigned
 
     def _lookup(self, row: Row, assigned: Values, outside: Values) -> Callable[[str], Any]:
-        """Return what looks up the names in the row's condition: rows so far, then other fields."""
+        """Return the function that looks up a condition's names: rows so far, then other fields."""
 
         def lookup(name: str) -> Any:
             rows = self._rows_called(name)
@@ -205,7 +205,7 @@ def _load_or_error(path: Path) -> Space | SpaceError:
 
 
 def _value(row: Row, assigned: Values, fixed: Values, suggest: Suggest) -> Any:
-    """Return the value of an active row, given those of the rows before it; None: it has none."""
+    """Return an active row's value, given the values of the rows before it; None without one."""
     for key in row.keys:
         if key in fixed:
             return fixed[key]

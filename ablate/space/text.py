@@ -20,6 +20,7 @@ class Lines:
         row = None
         # `tomllib` gives no positions, so rows and keys are found by how their lines look.
         for number, line in enumerate(text.split("\n"), start=1):
+            # `[row]` and `[row.key]`; a name may be quoted.
             header = re.match(r"\s*\[\s*(\"[^\"]*\"|'[^']*'|[\w-]+)\s*[\].]", line)
             key = re.match(r"\s*(\"[^\"]*\"|'[^']*'|[\w-]+)\s*[=.]", line)
             if header:

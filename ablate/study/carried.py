@@ -38,7 +38,7 @@ class Uncarried(StudyError):
 
 
 def carried(study: Study, code: Sequence[Kind | Technique], folder: Path) -> Study:
-    """The study with the files in `folder` that register what no file of its own does."""
+    """The study, with files in `folder` that register the code which its own files do not."""
     own = {str(Path(file).resolve()) for file in study.techniques}
     missing = [each for each in code if each.file not in own]
     if study.file:  # workers execute it, with the modules that it imports
@@ -93,6 +93,7 @@ def _importer(code: Kind | Technique, module: str, folder: Path) -> str:
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
+    # A folder by its contents: a path that a trial's record names never has other code.
     path = (folder / digest(text) / name).resolve()
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)

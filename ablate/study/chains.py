@@ -43,6 +43,7 @@ def chains(
         if searched:
             how = (by_seed[-1], searched)
             searches.append(plan_evaluation_search(plan, arm, *how, chain[-1], index))
+    # A single model is no ensemble.
     if plan.scale.ensemble and alone and not searched and len(finals) > 1:
         together = [Stage("ensemble", kind="evaluate", over="seeds")]
     for stage in together:
@@ -103,7 +104,7 @@ def _chain(
 
 
 def _measures(plan: Plan, arm: str, trained: Trial) -> list[Trial]:
-    """Plan what measures a finished model, if the study measures this arm's."""
+    """Plan the trial that measures a finished model, if the study measures this arm's models."""
     where = (plan.study, plan.scale, find_arm(plan.study, arm))
     values = measure_values(*where, trained.values)
     if values is None:
@@ -128,7 +129,7 @@ def _joint_trial(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -
 
 
 def confirm_search(plan: Plan, search: PlannedSearch, winner: Values) -> Chains:
-    """Plan what confirms a search's winner: chains, or an evaluation that reads the test split."""
+    """Plan the trials that confirm a search's winner: chains, or an evaluation on test, too."""
     if search.parents:
         return _confirm_evaluation(plan, search, winner)
     values = merge(search.values, winner)

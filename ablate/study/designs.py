@@ -72,7 +72,7 @@ def factorial(factors: Factors) -> Design:
     fields.check_value(factors, Factors, "factors", StudyError, "factorial")
     _check_apart(factors)
     check_num_arms(math.prod(map(len, factors.values())), "factorial")
-    crossed = itertools.product(*(factor for factor in factors.values()))
+    crossed = itertools.product(*factors.values())
     chosen = (dict(zip(factors, levels, strict=True)) for levels in crossed)
     return Design("factorial", tuple(_combination(factors, levels) for levels in chosen))
 

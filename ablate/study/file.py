@@ -15,6 +15,7 @@ from ablate.study.study import Study
 from ablate.trial.user.user_code import executed, line_of
 
 _PACKAGE = Path(__file__).parents[1]
+# As Python words a wrong call: `Arm.__init__() got an unexpected keyword argument 'x'`.
 _WRONG_CALL = re.compile(
     r"(?P<word>\w+?)(\.__init__)?\(\) "
     r"(?P<what>got an unexpected|got multiple|missing|takes) (?P<details>.*)"

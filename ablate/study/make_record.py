@@ -33,7 +33,7 @@ def called(
     kind: type,
     expected: str,
 ) -> Any:
-    """Return what a function that the study's author wrote says of an arm's values."""
+    """Return the result of a function that the study's author wrote, for an arm's values."""
     what = f"{study.file or study.name}: {word} = {getattr(function, '__name__', function)}"
     try:
         answer = function(dict(values))  # a copy, which the function may change
@@ -81,10 +81,10 @@ def make_record(
         tables=tuple(study.tables),
         file=study.file,
         command=command,
-        folder=os.getcwd(),
+        folder=os.getcwd(),  # where relative paths of file and command start
         corpus=corpus.name if corpus else "",
         corpus_digest=_digest(study, corpus, data) if corpus else "",
-        level=getattr(corpus, "level", ""),
+        level=getattr(corpus, "level", ""),  # which only texts have
         judged_by=metric,
         columns=columns,
         num_seeds=scale.seeds,

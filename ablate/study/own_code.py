@@ -1,4 +1,4 @@
-"""What of the user's code the trials of a study run: functions of tasks, and techniques."""
+"""The user's code that the trials of a study run: functions of tasks, and techniques."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
 def _check_stages(
     study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
 ) -> None:
-    """Check that what follows training has weights to build on: those of a language model."""
+    """Check that stages after training have weights to build on: those of a language model."""
     for arm in arms:
         kind = configs[arm.name].kind
         after = [stage.name for stage in (*scale.stages, *arm.then)]

@@ -1,4 +1,4 @@
-"""What is planned of a study, as data: its trials, its searches, and what follows a search."""
+"""A planned study, as data: its trials, its searches, and what follows a search."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Chains:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A study at a scale, resolved: what is known of its trials before any of them runs."""
+    """A study at a scale, resolved: its trials as they are known before any of them runs."""
 
     study: Study
     scale_name: str

@@ -64,7 +64,7 @@ def plan_searches(
 
 
 def _checked_space(plan: Plan, words: Search) -> spaces.Space:
-    """Return the space of a search, after the checks of what does not depend on its arm."""
+    """Return the space of a search, after the checks that are the same for every arm."""
     choice(SAMPLER, words.sampler, words.options, f"{plan.study.file or plan.study.name}: search")
     space = find_space(plan.study, words.space)
     space.check()

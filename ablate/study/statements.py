@@ -34,7 +34,7 @@ class Written:
 
     @property
     def binds(self) -> set[str]:
-        """The names that it gives a value."""
+        """The names to which the statement gives a value."""
         symbols = self._table.get_symbols()
         return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
 
@@ -105,7 +105,7 @@ def written(text: str) -> list[Written]:
         return []
     source = text.encode().splitlines(keepends=True)  # `ast` counts columns in bytes of UTF-8
     return [_written(node, source) for node in body if not _is_guard(node)] + [
-        Written(ast.unparse(inner), _lines(inner))
+        Written(ast.unparse(inner), _lines(inner))  # unparsed, since its source is indented
         for node in body
         if _is_guard(node)
         for inner in getattr(node, "body", ())

@@ -114,7 +114,7 @@ def check(study: Study) -> None:
 
 
 def _check_metrics(study: Study) -> None:
-    """Check what can be known of metrics before any arm is resolved."""
+    """Check the names of metrics, as far as is possible before any arm is resolved."""
     for name in study.measure:
         if name.partition(".")[0] != "evaluator":
             expected = "'evaluator' or 'evaluator.<name>.<field>'"

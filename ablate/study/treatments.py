@@ -1,4 +1,4 @@
-"""What the search of an arm leaves alone, because the study asks about it.
+"""The fields that an arm's search leaves alone, because the study asks about them.
 
 A field that some arm sets tells arms apart. An arm that does not set it keeps its own value, and
 its search skips the space's row for it; otherwise a control could adopt the treatment. The same
@@ -19,8 +19,8 @@ from ablate.config.resolve import SINGLE_SLOTS, Config
 from ablate.errors import StudyError, unknown
 from ablate.space.row import Choices, Fixed, Range, Row, same
 from ablate.space.space import Space
+from ablate.study.words import Values
 
-Values = Mapping[str, Any]
 SHOWN = 3  # arms that a note names
 
 

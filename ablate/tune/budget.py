@@ -31,7 +31,7 @@ class Ledger:
         self._unsaved = 0.0  # seconds
 
     def _saved(self) -> dict[str, Any]:
-        """What was saved earlier. Without a budget nothing depends on it."""
+        """The account that was saved earlier. Without a budget its damage is no error."""
         try:
             saved = self.store.read_json(self._key) or {}
             if not _is_ledger(saved):

@@ -105,7 +105,7 @@ class Schedule:
 
     @property
     def reused(self) -> list[str]:
-        """Notes on trials from before an edit of the user's files, which it does not run again."""
+        """Notes on trials from before an edit of the user's files, which are not run again."""
         return reused(self._edited)
 
     def close(self) -> None:
@@ -238,7 +238,7 @@ class Schedule:
         self.note(f"{trial.name} starts again: {NO_WEIGHTS if journal.lacks_weights else why}")
 
     def _note_what_a_loop_keeps(self, trial_id: str, epoch: int) -> None:
-        """Note after two epochs, in which all is seen that changes, what a cut trial would lose."""
+        """Note what a cut trial would lose, after two epochs: by then each change was seen."""
         trial = self._running.get(trial_id)
         if epoch == LOOP_IS_KNOWN and trial is not None and trial.config.kind.function is not None:
             self._note_kept(journals.read(self.store, trial_id))

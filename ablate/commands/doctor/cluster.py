@@ -71,6 +71,7 @@ def cluster(address: str) -> Iterator[Finding]:
     if ":" in address:  # without a listener, Ray would try for most of a minute
         parts = urlsplit(f"//{address}")
         try:
+            # 6379 is the port of `ray start --head`, if it names none.
             socket.create_connection((parts.hostname or "", parts.port or 6379), timeout=8).close()
         except OSError as error:
             yield Finding(FAIL, f"{address} does not answer: {error}", IS_IT_UP, 5)

@@ -1,4 +1,4 @@
-"""What `ablate doctor` is made of: checks, and what they find."""
+"""The checks of `ablate doctor`, and their findings."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from ablate.store.workspace import Workspace
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 SECONDS = 50.0  # below `examine.PATIENCE_S`, so that the user reads this check's remedy
+# A requirement of pip: `NAME[EXTRA]>=VERSION`.
 REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*>=\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """

@@ -36,7 +36,7 @@ REMEDIES = {  # by words of the database
     "No space left": "Give its volume more space, or delete what is old; drivers wait until then.",
     "password authentication": PASSWORD,
     "no password": PASSWORD,
-    "": "Is the database up, and is this its host?",
+    "": "Is the database up, and is this its host?",  # for any other words
 }
 ANSWERS = {
     401: "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the token.",
@@ -54,6 +54,7 @@ def folder(workspace: Workspace) -> Iterator[Finding]:
     elif (parent := existing(path)).is_dir() and os.access(parent, os.W_OK):
         yield Finding(OK, f"{path} will be created by the first study")
     else:
+        # `Check` shows the remedy of another folder for such an error.
         raise PermissionError(f"{path} cannot be created: {parent} is not writable")
 
 
@@ -134,7 +135,7 @@ def database(url: str, if_damaged: str) -> Finding:
 
 
 def _sqlite(file: Path, if_damaged: str) -> Finding:
-    """What SQLite's own check says; of a database of gigabytes, it is stopped."""
+    """The result of SQLite's own check, which is stopped early in a database of gigabytes."""
     if not file.exists():
         return Finding(OK, f"{file} will be created by the first study that needs it")
     part, end = "", time.monotonic() + CHECK_SECONDS

@@ -124,7 +124,7 @@ def _how(status: int) -> str:
 
 
 def _silent_part() -> tuple[str | None, bool]:
-    """What does not answer, this host's raylet or the GCS; whether this driver has started it."""
+    """The part that does not answer, raylet or GCS, and whether this driver has started it."""
     addresses = own_addresses()
     if addresses is None:
         return None, False

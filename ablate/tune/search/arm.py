@@ -254,8 +254,8 @@ class ArmSearch:
     def _ask_one(self) -> Trial | None:
         """Ask Optuna until no earlier trial has the same values.
 
-        None if the sampler has no more, or a finite space gives a trial of this search again: that
-        has its result, or will.
+        None if the sampler has no more values, or a finite space gives a trial that the search
+        already has.
         """
         index = self._asked
         suggestion, sampled = self._drawn(index)
