@@ -69,6 +69,7 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 
     return Finding(
         title=f"The words a gate lets through most: {subject.name}",
+        # A list times False is empty.
         columns=["input word", "rank", "output word", "gate", *["paper"] * options.published],
         rows=rows,
         notes=[f"median gate: {', '.join(medians)}"],

@@ -179,6 +179,7 @@ def _written(lines: Sequence[_Line], missing: bool, form: str) -> str:
     for line in shown:
         tables.setdefault(f"{line.paper}, {line.table}", []).append(line)
     sections = ["\n".join([name, *_rows(rows)]) for name, rows in tables.items()]
+    # Of all rows, even if only the missing ones are shown.
     return "\n\n".join([*sections, *_counts(lines)])
 
 

@@ -165,6 +165,7 @@ def _cost(
     forecast.take_record(plan.record)
     for journal in done.values():
         forecast.ended(journal)
+    # As many workers as `ablate study` starts if it is given no number.
     left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.scale.threads)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
     if seconds is None:
@@ -192,7 +193,7 @@ def _operations(
     """
     from ablate.data.kinds import source_of
 
-    first = next(iter(plan.configs.values()))
+    first = next(iter(plan.configs.values()))  # all arms of a scale read one corpus
     source = source_of(first.data, workspace.data) if first.data else None
     if source is None or not first.kind.slots:  # only a function's trials tell how long they take
         return "", {}

@@ -74,7 +74,7 @@ def measure(trial: Trial, data: str, cores: int, seconds: float = SECONDS) -> li
 
 def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
     """Return the table of `ablate probe`, and its advice."""
-    cores = cores or int(usable_cores()) or 1
+    cores = cores or int(usable_cores()) or 1  # a container may have less than one
     trial = largest_trial(plan)
     measured = measure(trial, data, cores)
     best = measured[0]

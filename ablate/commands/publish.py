@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> str:
     from ablate.compare.publishing import README, publish
     from ablate.store.workspace import as_folder
 
-    as_folder(options.to, "--to")
+    as_folder(options.to, "--to")  # refuses a URI, which may have a password in it
     folder = Path(options.to)
     records = publish(_options.workspace(options).store, options.studies, folder)
     names = dict.fromkeys(record.paper or record.key for record in records)

@@ -90,7 +90,7 @@ def _cells(row: Row, corpora: Sequence[str], last: str) -> list[str]:
         values = [str(row.by_corpus[corpus]) for corpus in corpora]
     elif row.by_corpus:
         values = ["; ".join(f"{domain} ({corpus})" for corpus, domain in row.by_corpus.items())]
-    else:
+    else:  # the same in every column
         values = [str(row.domain)] * max(1, len(corpora))
     return [f"{row.name}{row.marker}", *values, last]
 

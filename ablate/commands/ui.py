@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     make_folders(workspace)
     log = workspace.folder / "mlflow-ui.log"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server is stopped, too
-    with log.open("w") as file:
+    with log.open("w") as file:  # of this server alone: its first error is looked for below
         environment = {**os.environ, **ui_environment(workspace.tracking_uri)}
         server = attended.start(command, env=environment, stdout=file, stderr=file)
         print(f"MLflow is starting at {ui_page(port)} (Ctrl-C stops it)", flush=True)

@@ -106,7 +106,7 @@ def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
 
 def _row(name: str, table: dict[str, Any], lines: Lines, prefixes: Collection[str]) -> Row:
     for key in table:
-        if key in TOP_KEYS and key not in ROW_KEYS:
+        if key in TOP_KEYS and key not in ROW_KEYS:  # a row may have a `note`, too
             where = lines.row(name, key)
             raise SpaceError(f"{where}: the key '{key}' belongs above the first row.")
         if key not in ROW_KEYS:
@@ -171,7 +171,7 @@ def _domains(
     where = lines.row(name, key)
     if key == "same_as":
         return None, {}
-    if not isinstance(table[key], dict):
+    if not isinstance(table[key], dict):  # else it is `{ptb = 0.4, wikitext-2 = 0.5}`
         return _domain(key, table[key], table, where), {}
     if not table[key]:
         raise SpaceError(wrong_value(key, table[key], "a value for each corpus", where))

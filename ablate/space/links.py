@@ -131,6 +131,7 @@ def possible_domains(name: str, rows: Iterable[Row]) -> list[Domain]:
 def _cycle_message(unsorted: Mapping[str, set[str]], rows: tuple[Row, ...]) -> str:
     path = [next(iter(unsorted))]
     while path[-1] not in path[:-1]:
+        # Any would do. A set's order changes from process to process, and a message should not.
         path.append(min(name for name in unsorted[path[-1]] if name in unsorted))
     cycle = path[path.index(path[-1]) :]
     where = next(row.where for row in rows if row.name == cycle[0])

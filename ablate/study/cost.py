@@ -27,6 +27,7 @@ def training_tokens(config: Config, num_train: int) -> int:
     rows = training.batch_size
     if training.batching == "circular":
         return training.epochs * training.circular_updates(num_train) * rows * training.window
+    # A row of n tokens has n - 1 targets.
     return training.epochs * _steps(training, num_train // rows - 1) * rows
 
 

@@ -291,13 +291,14 @@ def published_cells(
     """Return the published results of this metric for this arm, by split (or `metric.of`)."""
     chosen = [
         cell
+        # `published` comes last: of two results for a split, the last one counts.
         for names in [*arm.also_published, *([arm.published] if arm.published else [])]
         for cell in _cells_named(study, arm, *names)
         if cell.metric in metric.published and metric.split_of(cell.split)
     ]
     corpora = list(dict.fromkeys(cell.corpus for cell in chosen))
     if len(corpora) > 1:
-        if not config.kind.slots:
+        if not config.kind.slots:  # a task of a study's own has no corpus that a paper names
             expected = f"(model, variant, corpus), with a corpus of {', '.join(corpora)}"
             where = arm_location(study, arm.name)
             raise StudyError(wrong_value("published", arm.published, expected, where))

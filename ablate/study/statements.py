@@ -139,6 +139,7 @@ def _absolute(node: ast.ImportFrom) -> ast.ImportFrom:
 
 
 def _is_guard(node: ast.stmt) -> bool:
+    # A script that is run executes the body, whose statements count as if they stood at the top.
     return isinstance(node, ast.If) and ast.unparse(node.test) in (
         "__name__ == '__main__'",
         "'__main__' == __name__",
