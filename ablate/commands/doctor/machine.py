@@ -21,8 +21,8 @@ from ablate.store.workspace import Workspace
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 SECONDS = 50.0  # below `examine.PATIENCE_S`, so that the user reads this check's remedy
-# A requirement of pip: `NAME[EXTRA]>=VERSION`.
-REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*>=\s*([\w.]+)")
+# `NAME[EXTRA]<VERSION,>=VERSION`: installed metadata has the bounds sorted, the upper one first.
+REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?[^>]*>=\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch
@@ -52,7 +52,7 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
             yield Finding(FAIL, f"{name} is not installed", to_install(name), 7)
         elif _numbers(version) < _numbers(minimum):
             old = f"{name} {version} is older than {minimum}"
-            yield Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
+            yield Finding(FAIL, old, to_install(name), 7)
         else:
             good.append(f"{name} {version}")
     yield Finding(OK, ", ".join(good))
