@@ -470,13 +470,14 @@ class Totals(Listener):
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.DIVERGED])
 def test_a_complete_study_has_no_trial_left_on_the_board(workspace, tmp_path, status):
-    """Its search is over, with or without a winner."""
+    """Its search ended, with or without a winner."""
     study = search_study(tmp_path, trials=2, sampler="random")
     study = replace(study, design=table(Arm("a")))
     schedule = scheduled(study, workspace, shown := Totals(study, workspace))
     outcome = Outcome(status=status, metrics={"valid_nll": 4.0})
     while (trial := schedule.next()) is not None:
-        journals.Journal(trial, epochs=[Epoch(1)], outcome=outcome).write(workspace.store)
+        epochs = [Epoch(1, tokens=10)]
+        journals.Journal(trial, epochs=epochs, outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
     num = 4 if status == Status.COMPLETED else 2
     assert schedule.complete and shown.board.total == len(shown.board.ended) == num

@@ -20,9 +20,9 @@ from ablate.store.workspace import Workspace
 
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
-SECONDS = 50.0  # below `examine.PATIENCE_S`, so that the user reads this check's remedy
-# `NAME[EXTRA]<VERSION,>=VERSION`: installed metadata has the bounds sorted, the upper one first.
-REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?[^>]*>=\s*([\w.]+)")
+SECONDS = 50.0
+REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*>=.*)")
+BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch
@@ -43,7 +43,8 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
         # Of the extras, `study` alone is what studies need.
         if needed is None or ("extra" in condition and "study" not in condition):
             continue
-        name, minimum = needed.groups()
+        name, bounds = needed[1], dict(BOUND.findall(needed[2]))
+        minimum, above = bounds[">="], bounds.get("<")
         version = _installed(name)
         if version is None and "extra" in condition:
             found = f"{name} is not installed: `ablate trial` works, studies do not"
@@ -52,7 +53,10 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
             yield Finding(FAIL, f"{name} is not installed", to_install(name), 7)
         elif _numbers(version) < _numbers(minimum):
             old = f"{name} {version} is older than {minimum}"
-            yield Finding(FAIL, old, to_install(name), 7)
+            yield Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
+        elif above and _numbers(version) >= _numbers(above):
+            new = f"{name} {version} is newer than any version that was tested"
+            yield Finding(WARN, new, f"pip install '{name}<{above}'")
         else:
             good.append(f"{name} {version}")
     yield Finding(OK, ", ".join(good))
