@@ -16,6 +16,7 @@ from ablate.errors import AblateError, ConfigError, StillRunning, needs, wrong_v
 from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# Every control character, except the tab and the end of a line.
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 OUT_OF_MEMORY = "out of memory. See how much a process may use with: ulimit -v; free -h"
 EXAMPLES = """examples:
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         _check(words)
+        # Only the chosen command is imported: all of them would take seconds.
         options = parser(*words[:1]).parse_args(words)
         _check_folder()
         return _finish(options.run(options))
@@ -56,18 +58,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
         if sys.stdout is not None:
+            # Else Python writes the rest to the closed pipe when it ends, and prints an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         return _fail("stopped; nothing that was done is lost.", 130)
     except OSError as error:
         if error.filename is None and error.errno not in DISK_FULL:
-            raise
+            raise  # a bug, which is shown with its traceback
         path = f"{error.filename}: " if error.filename else ""
         return _fail(redacted(f"{path}{error.strerror}."), 4)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ablate"):
-            raise
+            raise  # a bug: no package would help
         return _fail(needs("this command needs", error.name or "?"), 7)
     except ImportError as error:  # a library that does not fit under `ulimit -v`
         if "failed to map segment" not in str(error) and "allocate memory" not in str(error):
@@ -80,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check(words: Sequence[str]) -> None:
-    """Refuse what ends in a traceback: argparse takes `--name=--` for a list without items."""
+    """Refuse what would end in a traceback: argparse takes `--name=--` for a list of nothing."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
     if not re.fullmatch(r"\s*\d{1,12}\s*", epoch):
         raise ConfigError(
@@ -104,8 +107,8 @@ def _finish(result: str | int | None) -> int:
     """Print a command's result; return its exit status."""
     if isinstance(result, str):
         print(_for_a_terminal(result, sys.stdout))
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    if sys.stdout is not None:  # the caller may have closed it (`>&-`)
+        sys.stdout.flush()  # here, where `main` handles a closed pipe and a full disk
     return result if isinstance(result, int) else 0
 
 
@@ -156,7 +159,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Unlike argparse's, it looks up the version, which takes time, only when it is printed."""
+    """Looks the version up only when it is printed, unlike argparse's action: that takes time."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(_version())

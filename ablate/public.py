@@ -35,7 +35,7 @@ HOMES = {
     "task_command": "ablate.trial.user.command",
 }
 
-# What is no longer there, and what says the same instead.
+# Names and fields that were removed, and the way to write the same now.
 REMOVED = {
     "grid": "factorial(...), or Search(space=...) for a space",
     "Scale.share_gpus": "gpus=1/3 for three trials on a GPU, if its memory holds three",

@@ -47,6 +47,7 @@ _known: dict[str, str] = {}  # a text of this process -> what is shown instead
 def redacted(text: str) -> str:
     """The text without secrets."""
     known = _known | _of_environment()
+    # The longest first: a short secret may be a part of a long one.
     for secret in sorted(known, key=len, reverse=True):
         text = text.replace(secret, known[secret])
     if "://" in text:
@@ -65,6 +66,7 @@ def keep_secret(uri: str) -> None:
         return
     _known[uri] = shown
     for part in _parts_with_secrets(whole, scheme):
+        # A message may show a secret as it was given, decoded, or as a literal.
         for plain in (uri[part], unquote(uri[part])):
             spellings = (plain, quote(plain, safe=""), repr(plain)[1:-1], json.dumps(plain)[1:-1])
             hidden = (text for text in spellings if len(text) >= SHORTEST and text not in shown)

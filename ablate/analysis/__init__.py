@@ -51,6 +51,7 @@ class Analysis:
 
 def names() -> list[str]:
     """The names of all analyses, without importing any."""
+    # From the files: importing an analysis takes torch.
     files = (path.stem for path in Path(__file__).parent.glob("*.py"))
     return sorted(name for name in files if name not in NO_ANALYSES)
 

@@ -30,7 +30,7 @@ class ByFrequencyOptions:
 
 def frequency_class(counts: np.ndarray) -> np.ndarray:
     """0 for a count of 0, else its number of digits."""
-    bounds = 10 ** np.arange(19)
+    bounds = 10 ** np.arange(19)  # 10**18 is the largest power of ten in an int64
     return np.searchsorted(bounds, counts, side="right")
 
 
@@ -53,10 +53,10 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
     check_same_text(subjects)
     first, names = subjects[0], distinct_names(subjects)
     class_V = frequency_class(first.corpus.counts().numpy())
-    targets = first.stream(options.split)[1:]
+    targets = first.stream(options.split)[1:]  # nothing predicts the first token
     groups, num = class_V[targets], int(class_V.max()) + 1
     sizes = np.bincount(groups, minlength=num)
-    types = np.bincount(class_V[np.unique(targets)], minlength=num)
+    types = np.bincount(class_V[np.unique(targets)], minlength=num)  # each word counted once
     log_probs = [subject.log_probs(options.split) for subject in subjects]
     nll = [-mean_by_group(values, groups, num) for values in log_probs]
     rows: list[list[Cell]] = [
@@ -69,6 +69,7 @@ def run(*subjects: Subject, options: ByFrequencyOptions) -> Finding:
         for name, by_class in zip(names, nll, strict=True)
     }
     overall = cells([-values.mean() for values in log_probs])
+    # Of all tokens, and not a mean of the classes' means.
     rows.append(["all", int(types.sum()), len(targets), *overall])
 
     def draw(axes: Any) -> None:

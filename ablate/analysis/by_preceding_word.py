@@ -68,6 +68,7 @@ def bootstrap_ratios(
     size = max(1, AT_A_TIME // num)
     ratios = []
     for start in range(0, draws, size):
+        # How often each sentence is drawn: the sums then are one product of matrices.
         times_RS = rng.multinomial(num, [1 / num] * num, size=min(size, draws - start)).astype(
             float
         )
@@ -128,12 +129,12 @@ def _after(subjects: Sequence[Subject], options: ByPrecedingWordOptions) -> list
     group_V = np.full(first.corpus.num_words, -1)
     group_V[words] = np.arange(len(words))
     before, groups = stream[:-1], group_V[stream[:-1]]
-    sentences = np.cumsum(before == first.corpus.eos)
+    sentences = np.cumsum(before == first.corpus.eos)  # an <eos> predicts the next one's first word
 
     def sums_of(values: np.ndarray) -> np.ndarray:
         shape = (int(sentences[-1]) + 1, len(words))
         sums_SK = by_sentence(values, sentences, groups, shape)
-        return np.column_stack([sums_SK, np.bincount(sentences, values)])
+        return np.column_stack([sums_SK, np.bincount(sentences, values)])  # and after any word
 
     counts_SK = sums_of(np.ones(len(groups)))
     sums = [sums_of(-subject.log_probs(options.split)) for subject in subjects]
@@ -159,6 +160,7 @@ def _bounds(
     """The intervals of the groups; None for groups in too few sentences."""
     enough_K = (counts_SK > 0).sum(0) >= MIN_SENTENCES
     difference_SK = (sums[1] - sums[0])[:, enough_K]
+    # Sentences without the word count too: a draw has as many sentences as the text.
     ratios_RK = bootstrap_ratios(difference_SK, counts_SK[:, enough_K], options.draws)
     lows_and_highs = iter(intervals(ratios_RK, options.confidence).T)
     return [tuple(next(lows_and_highs).tolist()) if enough else None for enough in enough_K]
@@ -185,7 +187,7 @@ def _draw_perplexity(axes: Any, words: Sequence[After]) -> None:
 def _label_words(axes: Any, words: Sequence[After]) -> None:
     labels = [label(word.word) for word in words]
     axes.set_yticks(range(len(words)), labels, fontsize="small" if len(words) > 15 else None)
-    axes.set(ylim=(len(words) - 0.5, -0.5), ylabel="after")
+    axes.set(ylim=(len(words) - 0.5, -0.5), ylabel="after")  # the first word on top
 
 
 ANALYSIS = Analysis(

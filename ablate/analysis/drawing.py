@@ -28,7 +28,7 @@ def scale(axes: Any, values: Iterable[float]) -> None:
     ratio = max(positive) / min(positive) if positive else 1.0
     if ratio >= WIDE:
         axes.set_yscale("log")
-        if ratio < WIDE**2:
+        if ratio < WIDE**2:  # powers of ten alone would be one or two labels
             axes.yaxis.get_major_locator().set_params(subs=(1, 2, 5))
         axes.yaxis.set_major_formatter("{x:,.12g}")
         axes.yaxis.set_minor_formatter("")
@@ -42,7 +42,7 @@ def bar_look(index: int) -> dict[str, Any]:
 
 def bars(axes: Any, names: list[str], series: dict[str, list[float]]) -> None:
     """Draw bars side by side for every name, one per series."""
-    width = 0.8 / len(series)
+    width = 0.8 / len(series)  # of a unit per name; the rest is the gap between names
     for index, (name, values) in enumerate(series.items()):
         positions = [x - 0.4 + (index + 0.5) * width for x in range(len(names))]
         shown = label(name) if len(series) > 1 else None

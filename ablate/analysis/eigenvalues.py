@@ -38,6 +38,7 @@ class EigenvaluesOptions:
 def eigenvalues(matrix_HH: Tensor) -> np.ndarray:
     """The eigenvalues, largest modulus first; in a pair, the one above the real axis first."""
     values = np.linalg.eigvals(matrix_HH.detach().double().numpy())
+    # Moduli are rounded, so that the two of a pair, which differ in the last bits, stay together.
     return values[np.lexsort((-np.imag(values), -np.real(values), -np.abs(values).round(12)))]
 
 
@@ -45,7 +46,7 @@ def recurrent_matrices(backbone: Backbone, name: str) -> dict[str, Tensor]:
     """All square matrices that map a layer's last state to its next, by name."""
     parameters = dict(backbone.named_parameters())
     if name == "irlm":
-        return {"r": parameters["r"].diag()}
+        return {"r": parameters["r"].diag()}  # IRLM stores the diagonal alone
     if isinstance(backbone, Elman):  # its matrix may be stored in blocks
         elman: Any = backbone  # a registered class has the type `type`
         layers = range(len(elman.widths))
@@ -53,7 +54,7 @@ def recurrent_matrices(backbone: Backbone, name: str) -> dict[str, Tensor]:
     matrices = {}
     for path, weight in parameters.items():
         if path.startswith(("weight_hh", "weight_skip")) and weight.ndim == 2:
-            parts = weight.split(weight.shape[1])
+            parts = weight.split(weight.shape[1])  # torch stacks the gates' matrices
             if all(part.shape[0] == part.shape[1] for part in parts):
                 matrices |= _parts(path, parts, GATES.get(name, ""))
     return matrices
@@ -86,7 +87,7 @@ def run(subject: Subject, options: EigenvaluesOptions) -> Finding:
 
 def _row(rank: int, value: complex) -> list[int | float | None]:
     modulus = float(np.abs(value))
-    timescale = float(-1 / np.log(modulus)) if 0 < modulus < 1 else None
+    timescale = float(-1 / np.log(modulus)) if 0 < modulus < 1 else None  # else at once, or never
     return [rank, float(value.real), float(value.imag), modulus, timescale]
 
 
@@ -103,6 +104,7 @@ def _notes(values: np.ndarray, modulus: np.ndarray) -> list[str]:
 def _parts(path: str, parts: tuple[Tensor, ...], letters: str) -> dict[str, Tensor]:
     if len(parts) == 1:
         return {path: parts[0]}
+    # A layer without known letters, such as a user's, has its matrices numbered.
     letters = letters if len(letters) == len(parts) else "123456789"
     return {f"{path}.{letter}": part for letter, part in zip(letters, parts, strict=False)}
 

@@ -69,6 +69,7 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 
     return Finding(
         title=f"The words a gate lets through most: {subject.name}",
+        # A list times False is empty.
         columns=["input word", "rank", "output word", "gate", *["paper"] * options.published],
         rows=rows,
         notes=[f"median gate: {', '.join(medians)}"],
@@ -78,7 +79,7 @@ def run(subject: Subject, options: GateWordsOptions) -> Finding:
 
 def _in_paper(word: str, rank: Cell) -> Cell:
     """The paper's word of this rank; nothing beyond those that it lists."""
-    (listed,) = papers.words(PAPER, TABLE)[word]
+    (listed,) = papers.words(PAPER, TABLE)[word]  # the table has one model
     return next((word for at, word in enumerate(listed.words, 1) if at == rank), None)
 
 

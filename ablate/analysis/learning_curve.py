@@ -35,7 +35,7 @@ class LearningCurveOptions:
 def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     """Training and validation by epoch."""
     names, metric = distinct_names(subjects), _metric(subjects)
-    unit = next(iter(metric.published), metric.shown)
+    unit = next(iter(metric.published), metric.shown)  # the papers' short name, if they have one
     curves = [_curve(subject, options.first, metric) for subject in subjects]
     judged = {n: _shown(c, metric.key("valid"), metric) for n, c in zip(names, curves, strict=True)}
     losses = [subject.journal.trial.values.get("loss", PLAIN) for subject in subjects]
@@ -55,6 +55,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
     def draw(axes: Any) -> None:
         for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
             epochs = [epoch.number for epoch in curve]
+            # At most some forty markers on a curve.
             look = {**style.marker(index), "markersize": 3, "markevery": 1 + len(epochs) // 40}
             axes.plot(epochs, judged[name], label=label(f"{name}, valid"), **look)
             if trained[name]:
@@ -81,7 +82,7 @@ def run(*subjects: Subject, options: LearningCurveOptions) -> Finding:
 
 
 def _metric(subjects: Sequence[Subject]) -> Metric:
-    """What judges all of these trials."""
+    """The metric that judges all of these trials."""
     metrics = [subject.config.metrics[0] for subject in subjects]
     for subject, metric in zip(subjects, metrics, strict=True):
         if metric != metrics[0]:
@@ -104,6 +105,7 @@ def _curve(subject: Subject, first: int, metric: Metric) -> list[Epoch]:
     key = metric.key("valid")
     if any(key not in epoch.metrics for epoch in curve):
         runner = subject.journal.trial.runner
+        # A runner of version 0.1.0 may be a user's own class.
         raise TrialError(f"trial {subject.id}: its runner {runner} records no '{key}'.")
     return curve
 

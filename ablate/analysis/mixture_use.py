@@ -43,10 +43,10 @@ def run(subject: Subject, options: MixtureUseOptions) -> Finding:
     variation = coefficient_of_variation(prior_J)
 
     def draw(axes: Any) -> None:
-        kinds = sorted(set(layers), key=layers.index)
+        kinds = sorted(set(layers), key=layers.index)  # in the order of the experts
         for index, kind in enumerate(kinds):
             numbers = [number for number, layer in enumerate(layers, 1) if layer == kind]
-            heights = prior_J[torch.tensor(numbers) - 1].tolist()
+            heights = prior_J[torch.tensor(numbers) - 1].tolist()  # experts are numbered from 1
             axes.bar(numbers, heights, label=kind, **bar_look(index))
         axes.axhline(
             1 / len(prior_J), color=style.GREY, linestyle="--", linewidth=1, label="even use"

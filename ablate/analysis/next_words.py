@@ -84,6 +84,7 @@ def run(one: Subject, other: Subject, options: NextWordsOptions) -> Finding:
     shares, means = _mean_probabilities(subjects, common, options)
     for token, share, p, p_2 in zip(common, shares, *means, strict=True):
         word = one.word(token)
+        # Rank 0: the paper lists none of these.
         rows.append(["all", None, word, p, word, p_2, share, *_in_paper(contexts[0], 0)])
     names = distinct_names(subjects)
     words = [one.word(token) for token in common]
@@ -119,6 +120,7 @@ def _published_contexts(subject: Subject, split: str) -> list[Context]:
         tokens_K = np.array([subject.token(word) for word in words])
         windows_NK = np.lib.stride_tricks.sliding_window_view(stream, len(words))
         places = np.flatnonzero((windows_NK == tokens_K).all(1))
+        # Not found: another text. Found twice: unclear which the paper means.
         if len(places) != 1:
             raise ConfigError(
                 f"published: '{after}' is {len(places)} times in {split} of "
@@ -134,6 +136,7 @@ def _contexts(subject: Subject, options: NextWordsOptions) -> list[Context]:
     if options.published:
         return _published_contexts(subject, options.split)
     if options.text:
+        # A text of characters may have no <eos>.
         eos = [] if subject.corpus.eos is None else [subject.corpus.eos]
         text = options.text.lower() if subject.config.corpus.lowercase else options.text
         parts = text.split() if subject.corpus.level == "word" else " ".join(text.split())
@@ -165,7 +168,7 @@ def _mean_probabilities(
     subjects: Sequence[Subject], common: Sequence[int], options: NextWordsOptions
 ) -> tuple[list[float], list[list[float]]]:
     """The words' share of the tokens, and their mean probability under each model."""
-    targets = subjects[0].stream(options.split)[1 : options.tokens + 1]
+    targets = subjects[0].stream(options.split)[1 : options.tokens + 1]  # as `passes` predicts
     shares = [float(np.mean(targets == token)) for token in common]
     means = []
     for subject in subjects:

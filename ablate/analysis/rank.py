@@ -70,6 +70,7 @@ def run(*subjects: Subject, options: RankOptions) -> Finding:
         axes.axhline(
             largest, color=style.GREY, linestyle="--", linewidth=1, label="counted as zero"
         )
+        # Values far below the tolerance are rounding, and would fill most of the axis.
         floor = min(spectrum.tolerance for spectrum in spectra) / 1e3
         axes.set(yscale="log", ylim=(floor, 2), xlabel="singular value (dotted: the rank)")
         axes.set(ylabel="share of the largest")
@@ -94,6 +95,7 @@ def _row(name: str, spectrum: Spectrum) -> list[str | int | float | None]:
 
 def _spectrum(subject: Subject, options: RankOptions) -> Spectrum:
     num = min(options.num, len(subject.stream(options.split)) - 1)
+    # Before the model reads anything: the matrix is contexts by words, in float64.
     check_memory("num", num, subject.corpus.num_words)
     try:
         passed = subject.passes(options.split, options.num)

@@ -63,7 +63,7 @@ class Subject:
                 f"trial {self.id} is of the task '{self.config.kind.name}', which reads pairs of "
                 "sentences; the analyses read one text. Instead: a trial of a language model."
             )
-        if corpus.digest != self.journal.trial.corpus_digest:
+        if corpus.digest != self.journal.trial.corpus_digest:  # another text by now
             raise CorpusError(
                 f"the corpus '{corpus.name}' in {self.data} is not the one that trial {self.id} "
                 f"was trained on: its digest is {corpus.digest}, and was "
@@ -104,12 +104,12 @@ class Subject:
                 "Instead: split=valid, or the last trial of an arm."
             )
         if split == "test":
-            _ = self._test_reading
+            _ = self._test_reading  # for its effect, which a cached property has once
         return self.corpus.splits[split]
 
     @cached_property
     def _test_reading(self) -> int:
-        """Recorded once per analysis of a trial, as a further reading of its test split."""
+        """The number of readings of test, this one included, which is recorded once per subject."""
         return saved.remember_reading(self.store, self.id, "ablate analyze")
 
     def passes(self, split: str, num: int | None = None, rows: int = 1) -> Iterator[Pass]:
@@ -146,6 +146,7 @@ class Subject:
 
     def commonest(self, num: int, *, without: Sequence[str] = ()) -> list[int]:
         """The most common tokens of the training text except some words, most common first."""
+        # Stable: words of equal counts keep the vocabulary's order on every machine.
         order = np.argsort(-self.corpus.counts().numpy(), kind="stable").tolist()
         return [token for token in order if self.corpus.vocabulary[token] not in without][:num]
 

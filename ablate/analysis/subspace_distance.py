@@ -30,6 +30,7 @@ from ablate.components.evaluator.word_vectors import (
 
 def cosines(basis_L: np.ndarray, basis_W: np.ndarray) -> np.ndarray:
     """The cosines of the principal angles between the spans, nearest directions first."""
+    # Rounding may give a cosine just above 1.
     return np.clip(np.linalg.svd(basis_L.T @ basis_W, compute_uv=False), 0, 1)
 
 
@@ -39,7 +40,7 @@ def run(*subjects: Subject, options: NoOptions) -> Finding:
     rows, curves = [], []
     for name, subject in zip(names, subjects, strict=True):
         subject.require_whole("word vectors")
-        tokens_N = subject.corpus.stream("valid")[:2]
+        tokens_N = subject.corpus.stream("valid")[:2]  # one prediction gives the output matrix
         basis_L, basis_W = map(basis, matrices(subject.model, tokens_N))
         distance, random = projection_residual(basis_L, basis_W), distance_of_random_spaces(basis_L)
         rows.append([name, *basis_L.shape, basis_W.shape[1], distance, random])

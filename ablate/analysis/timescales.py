@@ -24,13 +24,14 @@ def run(subject: Subject, options: NoOptions) -> Finding:
     subject.require("backbone", "irlm")
     subject.require_whole("units")
     r = subject.model.backbone.get_parameter("r").abs()
+    # A unit with r = 0 forgets at once, and log 0 is no number.
     times = timescales(r).masked_fill(r == 0, 0.0).numpy()
     edges = [0.0, *map(float, BOUNDS), np.inf]
     rows = [
         [f"{low:g} to {high:g}" if high < np.inf else f"over {low:g}", _between(times, low, high)]
         for low, high in itertools.pairwise(edges)
     ]
-    finite = np.sort(times[np.isfinite(times)])[::-1]
+    finite = np.sort(times[np.isfinite(times)])[::-1]  # |r| = 1 never forgets, and is not drawn
 
     def draw(axes: Any) -> None:
         axes.plot(np.arange(1, len(finite) + 1), finite, color=style.BLUE)
@@ -48,6 +49,7 @@ def run(subject: Subject, options: NoOptions) -> Finding:
 
 
 def _between(times: np.ndarray, low: float, high: float) -> int:
+    # The last range includes the units that never forget.
     return int(((times >= low) & ((times < high) | (high == np.inf))).sum())
 
 

@@ -41,6 +41,7 @@ def cell_text(cell: Cell) -> str:
         return ""
     if not isinstance(cell, float):
         return str(cell)
+    # `.4g` would write larger numbers with an exponent.
     return f"{cell:.4g}" if abs(cell) < 1e4 or math.isinf(cell) else f"{cell:,.0f}"
 
 
@@ -57,6 +58,7 @@ def write(finding: Finding, folder: Path, name: str) -> list[Path | str]:
     files: list[Path | str] = []
     for suffix, content in {"txt": shown(finding), "csv": csv.write(table)}.items():
         file = folder / f"{name}.{suffix}"
+        # `newline=""`: CSV has line ends of its own.
         file.write_text(f"{content}\n", encoding="utf-8", newline="")
         files.append(file)
     try:
@@ -64,4 +66,5 @@ def write(finding: Finding, folder: Path, name: str) -> list[Path | str]:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
+        # The table needs no picture, so this is no error.
         return [*files, f"({needs('a picture needs', 'matplotlib')})"]

@@ -24,6 +24,7 @@ def summary(name: str) -> str:
     """Return the first line of a command's docstring, as shown in the help."""
     file = _FOLDER / f"{name}.py"
     file = file if file.is_file() else _FOLDER / name / "__init__.py"
+    # Read, and not imported: `ablate --help` lists every command at once.
     with file.open(encoding="utf-8") as lines:
         line = lines.readline().strip().strip('"').rstrip(".")
     return f"{line[0].lower()}{line[1:]}"

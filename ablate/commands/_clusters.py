@@ -45,7 +45,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return {}  # the error names the file that may be written
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of too many brackets
         raise ConfigError(f"{file}: {error}.") from error
 
@@ -56,6 +56,6 @@ def _checked(values: Any, where: str) -> dict[str, Any]:
     for field, value in values.items():
         if field not in FIELDS:
             raise ConfigError(unknown("field", field, list(FIELDS), where))
-        if type(value) is not FIELDS[field]:
+        if type(value) is not FIELDS[field]:  # `true` is an int to `isinstance`
             raise ConfigError(wrong_value(field, value, f"a {FIELDS[field].__name__}", where))
     return dict(values)

@@ -20,7 +20,7 @@ def ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
     try:
         return _ask(workspace, query)
     except duckdb().OutOfMemoryException as error:
-        raise MemoryError from error
+        raise MemoryError from error  # the command line advises on it, whatever ran out
 
 
 def _ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
@@ -33,6 +33,7 @@ def _ask(workspace: Workspace, query: Callable[[Any], Any]) -> Any:
         return query(mirror)
     except MirrorDamaged as damage:
         warn([f"the mirror was damaged ({damage}) and has been rebuilt."])
+    # Once only: a second failure is an error.
     return query(update_mirror(workspace, rebuild=True))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ LOCATIONS = {
     "searches": ("URL", "database for searches (default: files in the workspace)"),
 }
 MOST = 65_535  # workers; also the largest port
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # as a scale's `threads`
 STUDY = "a study's name, or name@scale"
 TRIALS = "ids of finished trials (a unique prefix is enough)"
 
@@ -47,6 +46,7 @@ def executed_code(options: argparse.Namespace) -> tuple[str, ...]:
     """Execute the files of --code, and return their paths."""
     from ablate.trial.run import load_own
 
+    # Absolute, since the trial's record names them.
     files = tuple(str(Path(file).resolve()) for file in options.code)
     load_own(files)
     return files
@@ -80,6 +80,7 @@ def count(text: str) -> int:
     """Read a number of workers, threads or the like from the command line."""
     number = int(text)
     if not 1 <= number <= MOST:
+        # Cut, since a number may have thousands of digits.
         raise argparse.ArgumentTypeError(f"{text[:40]} is not from 1 to {MOST}")
     return number
 
@@ -134,11 +135,12 @@ def recorded(options: argparse.Namespace) -> Workspace:
             f"--results {options.results} holds no study. Expected a folder that `ablate publish` "
             "wrote, or a store."
         )
+    # Published results have no server: the mirror reads them from their store.
     return replace(opened, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
 
 
 def show_progress(text: str, over: bool) -> None:
-    """Write a line over the one before it; a file or a pipe gets none. `over`: it is the last."""
+    """Show progress on a terminal, on one line. `over`: this is the last text of it."""
     if sys.stderr.isatty():
         print(f"\r{text}", end="\n" if over else "", file=sys.stderr, flush=True)
 
@@ -153,10 +155,6 @@ def settle_cluster(options: argparse.Namespace) -> None:
     known = _clusters.named(options.cluster, open_workspace(options.workspace).folder)
     options.cluster = known.pop("address")
     for name, value in known.items():
+        # What the command names wins; a command without the option needs no value.
         if getattr(options, name, value) is None:
             setattr(options, name, value)
-
-
-def default_cluster() -> str:
-    """Return `$RAY_ADDRESS`, else Ray's name for the cluster of this host."""
-    return os.environ.get("RAY_ADDRESS") or "auto"

@@ -48,6 +48,7 @@ def scores_table(
         for score in counted
         for name in others
     ]
+    # One correction over all scores and trials: the table shows them together.
     corrected = iter(paired.holm([difference.p for difference in differences]))
     left = iter(differences)
     body: list[list[Any]] = []
@@ -92,6 +93,7 @@ def _counted(
 
 
 def _with_ones(values: Sequence[float]) -> np.ndarray:
+    # A mean is a sum of values over a sum of ones, so that rows can be drawn and added.
     return np.stack([np.array(values), np.ones(len(values))], 1)
 
 

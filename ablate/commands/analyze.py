@@ -25,6 +25,7 @@ EXAMPLE = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate analyze`."""
     parser.add_argument("analysis", nargs="?", help="name of the analysis (default: list them)")
     parser.add_argument(
         "trials", nargs="*", help=f"{_options.TRIALS}; without any, the analysis's options"
@@ -91,7 +92,7 @@ def list_analyses() -> str:
 
 
 def describe(name: str) -> str:
-    """Return an analysis's page, taken from the code: formula, source, options and limits."""
+    """Return an analysis's page, taken from its code: formula, source, options and limits."""
     shown = analysis.get(name)
     module = sys.modules[shown.run.__module__]
     heading = f"analysis '{name}': {_summary(shown)}"
@@ -138,7 +139,7 @@ def _parsed(text: str, kind: str) -> object:
         return [_parsed(part, kind.removeprefix("list of ")) for part in text.split(",") if part]
     if kind.startswith("text"):
         return text
-    for convert in (int, float):
+    for convert in (int, float):  # in this order: a float would make 5.0 of 5
         try:
             return convert(text)
         except ValueError:

@@ -14,6 +14,7 @@ EXAMPLE = "ablate compare --except head"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate compare`."""
     parser.add_argument("names", nargs="*", help="studies and papers, for one table")
     parser.add_argument(
         "--except",
@@ -77,6 +78,7 @@ def compare(
             "compare: give either studies and papers, or --except with what may differ."
         )
     if slots is None:
+        # Exact formats have the numbers alone, and no study needs to be opened.
         verdicts = None if formats.is_exact(form) else partial(_verdicts, workspace)
         table = _mirror.ask(
             workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split, verdicts)
@@ -92,5 +94,6 @@ def compare(
     )
     if form == "text":
         return matched_table.plain_text(result)
+    # On stderr, since a format that programs read has no place for them.
     _mirror.warn([*matched_table.other_trials(result), *matched_table.other_values(result)])
     return queries.written(matched_table.table(result), form)

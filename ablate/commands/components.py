@@ -14,6 +14,7 @@ EXAMPLE = "ablate components head doc"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate components`."""
     parser.add_argument("slot", nargs="?", help="backbone, head, loss, ... (default: all)")
     parser.add_argument("name", nargs="?", help="show this technique's formula and fields")
     parser.add_argument("--techniques", metavar="FILE", help="also load techniques from this file")
@@ -29,7 +30,7 @@ WIDTH = 100
 
 def show_components(slot: str | None, name: str | None, techniques: str | None = None) -> str:
     """Return the list of slots, one slot's techniques, or one technique's page."""
-    if techniques is not None:
+    if techniques is not None:  # before the registry is read
         from ablate.trial.run import load_own
 
         load_own((techniques,))

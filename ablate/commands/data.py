@@ -24,6 +24,7 @@ EXAMPLE = "ablate data get ptb --from ~/ptb"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate data`."""
     parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument("name", nargs="?", help="corpus name (verify: default all)")
     parser.add_argument(
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
         print(_listing(folder))
     elif options.action == "verify":
         for corpus in [name] if name else _ready(folder):
+            # Of a folder of the user's own, no digest is known to compare with.
             pinned = " as pinned" if custom_folder(corpus) is None else ""
             for file, digest in sources.verify(corpus, folder).items():
                 print(f"{corpus}: {file}: {digest}{pinned}")
@@ -94,6 +96,7 @@ def _make_candidates(name: str, folder: Path, num: int) -> None:
         trees = corpus.trees(split)
         with (lists / f"{split}{SUFFIX}").open(encoding="utf-8") as lines:
             read = read_candidates(lines, [tree.words for tree in trees], split)
+        # The best candidates bound what any reranking of these lists can reach.
         first, best = first_and_best(trees, read)
         print(
             f"{name}: {split}: {len(trees):,} sentences, {sum(map(len, read)):,} candidates, F1 of "

@@ -23,6 +23,7 @@ READING = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate importance`."""
     parser.add_argument("study", help=_options.STUDY)
     _options.add_locations(parser, "workspace", "store", "searches")
 

@@ -28,6 +28,7 @@ RUN, NOT_RUN, ABSENT = "with a result here", "not run here yet", "not in any stu
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate papers`."""
     parser.add_argument("papers", nargs="*", help="ids of papers (default: all)")
     parser.add_argument(
         "--missing", action="store_true", help="only the rows that no shipped study has"
@@ -81,6 +82,7 @@ class _Results:
         self.opened: dict[str, Material] = {}
 
     def of(self, key: str) -> Material | None:
+        """The results of a study; None if the store does not have it."""
         from ablate.compare.material import open_study
 
         if key not in self.known:
@@ -122,11 +124,12 @@ def _published(cells: Sequence[papers.Cell]) -> str:
 
 
 def _given_here(covered: CoveredRow, results: _Results) -> Iterator[str]:
-    """Yield what the row's arms gave here, at the scales that have its corpus."""
+    """Yield the results of the row's arms here, at the scales that have its corpus."""
     for arm in covered.arms:
         for scale in arm.scales:
             material = results.of(f"{arm.study}@{scale}")
             if material is not None:
+                # The scale "paper" follows the paper, as readers of this table expect.
                 prefix = f"{scale}: " if scale != "paper" else ""
                 yield from (f"{prefix}{text}" for text in _cells(material, arm.arm, covered.row))
 
@@ -176,11 +179,12 @@ def _written(lines: Sequence[_Line], missing: bool, form: str) -> str:
     for line in shown:
         tables.setdefault(f"{line.paper}, {line.table}", []).append(line)
     sections = ["\n".join([name, *_rows(rows)]) for name, rows in tables.items()]
+    # Of all rows, even if only the missing ones are shown.
     return "\n\n".join([*sections, *_counts(lines)])
 
 
 def _rows(lines: Sequence[_Line]) -> Iterator[str]:
-    """Yield a line for each row of a table, and below it what stands next to its numbers."""
+    """Yield the lines of a table: each row, and below it the row's arms and their results."""
     width = max(len(line.system) for line in lines)
     for line in lines:
         yield f"  {line.system:<{width}}  {line.published}"

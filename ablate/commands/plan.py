@@ -34,6 +34,7 @@ EXAMPLE = "ablate plan studies/x.py --scale paper"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate plan`."""
     parser.add_argument("file", help="the study file, or a shipped study's name")
     parser.add_argument("--scale", help="one of the study's scales (default: the first)")
     _options.add_locations(parser)
@@ -73,7 +74,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
 
 
 def _so_far(plan: Plan, searches: Sequence[SearchLeft]) -> StudyRecord:
-    """Return the plan's record with what its searches have come to: what there is to be counted."""
+    """Return the plan's record with the state of its searches, for counting its trials."""
     known = tuple(search.record for search in searches)
     confirming = (one for s in searches if s.record.ended for one in s.chains.planned)
     return replace(plan.record, searches=known, trials=(*plan.record.trials, *confirming))
@@ -148,6 +149,7 @@ def _not_searched(plan: Plan) -> list[str]:
     """Describe which fields of the space some arms do not search, and how to search them."""
     left = list(dict.fromkeys(field for search in plan.searches for field in search.left))
     advice = [f"Search(also={left!r}) would search them in every arm that does not set them."]
+    # After the design's notes: the scale's, and those of its searches.
     return [*plan.record.notes[len(plan.study.design.notes) :], *(advice if left else [])]
 
 
@@ -157,14 +159,15 @@ def _cost(
     done: Mapping[str, journals.Journal],
     workspace: Workspace,
 ) -> str:
-    """What is left, and how long it takes."""
+    """The trials that are left, and how long they take."""
     asked = {one.planned.arm: _request(one.planned) for one in searches}
     epochs = {arm: config.num_epochs if config else 0 for arm, config in asked.items()}
     tokens, epoch_seconds = _operations(plan, searches, asked, done, workspace)
-    forecast = Forecast(epoch_seconds, epochs)
+    forecast = Forecast(epoch_seconds, epochs)  # the same estimate as on the screen of a run
     forecast.take_record(plan.record)
     for journal in done.values():
         forecast.ended(journal)
+    # As many workers as `ablate study` starts if it is given no number.
     left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.scale.threads)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
     if seconds is None:
@@ -188,11 +191,11 @@ def _operations(
 ) -> tuple[str, Mapping[str, float]]:
     """Return the training tokens left, and the seconds of an epoch that operations suggest by arm.
 
-    Of a task that counts none, both are empty.
+    Both are empty for a task that counts no operations.
     """
     from ablate.data.kinds import source_of
 
-    first = next(iter(plan.configs.values()))
+    first = next(iter(plan.configs.values()))  # all arms of a scale read one corpus
     source = source_of(first.data, workspace.data) if first.data else None
     if source is None or not first.kind.slots:  # only a function's trials tell how long they take
         return "", {}
@@ -206,6 +209,7 @@ def _operations(
     }
     trials = {trial.id: trial for trial in plan.trials if trial.id not in done}
     trials |= {trial.id: trial for search in searches for trial in search.confirming}
+    # Evaluations train on no token.
     trained = [trial for trial in trials.values() if not trial.parent_ids(Role.MEMBER)]
     total = sum(cost.training_tokens(trial.config, num_train) for trial in trained)
     for search in searches:
@@ -243,12 +247,12 @@ class SearchLeft:
     planned: PlannedSearch
     record: SearchRecord
     num_requests: int
-    chains: Chains  # what confirms its winner, or would if nothing had to be found
-    confirming: Sequence[Trial]  # of these, what is left and confirms no earlier search's winner
+    chains: Chains  # that confirm its winner; without one, those of its start values
+    confirming: Sequence[Trial]  # of these, the trials left that no earlier search has, too
 
 
 def _left(plan: Plan, store: Store) -> list[SearchLeft]:
-    """Return what the searches have left."""
+    """Return the work that each search has left."""
     key, left, seen = plan.record.key, [], set[str]()
     stored = study_record.read(store, key).searches if study_record.exists(store, key) else ()
     for search, planned in zip(plan.searches, plan.record.searches, strict=True):
@@ -258,6 +262,7 @@ def _left(plan: Plan, store: Store) -> list[SearchLeft]:
         chains = _confirming(plan, search, known, started)
         ends = journals.read_all(store, [trial.id for trial in chains.trials])
         seen |= {trial_id for trial_id, journal in ends.items() if journal.is_done}
+        # Arms that differ in later stages share trials: each counts for the first of them.
         new = [trial for trial in chains.trials if trial.id not in seen]
         left.append(SearchLeft(search, known, 0 if planned.shared else asked, chains, new))
         seen |= {trial.id for trial in new}
@@ -267,15 +272,16 @@ def _left(plan: Plan, store: Store) -> list[SearchLeft]:
 def _known(
     search: PlannedSearch, planned: SearchRecord, stored: Sequence[SearchRecord]
 ) -> SearchRecord:
-    """Return the plan's record of a search with what the search has come to.
+    """Return the plan's record of a search, with the trials and the winner that are stored.
 
-    The key of one that inherits changes with the winner that it starts from.
+    The key of a search that inherits changes with the winner from which it starts.
     """
     heir = (planned.arm, planned.repeat, planned.inherits, planned.over)
     for one in stored:
         inherited = planned.inherits and (one.arm, one.repeat, one.inherits, one.over) == heir
         if one.key == search.key or inherited:
             ended = one.ended or one.chosen is not None
+            # The plan's numbers, since the study's file may have changed; the stored trials.
             known = replace(planned, trials=one.trials, chosen=one.chosen, key=one.key, ended=ended)
             return replace(known, confirming=(), confirming_after=()) if ended else known
     return planned
@@ -287,10 +293,11 @@ def _confirming(
     known: SearchRecord,
     started: Mapping[str, journals.Journal],
 ) -> Chains:
-    """Return what confirms a search's winner, or would if nothing had to be found."""
+    """Return the chains that confirm a search's winner; without one, those of its start values."""
     if known.ended and known.chosen is None:
         return Chains((), ())
     chosen = started.get(known.chosen or "")
     values = chosen.trial.values if chosen else {}
+    # The search's own changes, such as fewer epochs, are not a part of what won.
     winner = {key: value for key, value in values.items() if key not in search.words.changes}
     return confirm_search(plan, search, winner)

@@ -16,6 +16,7 @@ EXAMPLE = "ablate plot doc_layer_mix deltas"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate plot`."""
     parser.add_argument("study", help=_options.STUDY)
     parser.add_argument(
         "plots",

@@ -31,6 +31,7 @@ EXAMPLE = "ablate probe studies/x.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate probe`."""
     parser.add_argument("file", help="the study file, or a shipped study's name")
     parser.add_argument("--scale", help="one of the study's scales (default: the first)")
     _options.add_locations(parser, "workspace")
@@ -73,7 +74,7 @@ def measure(trial: Trial, data: str, cores: int, seconds: float = SECONDS) -> li
 
 def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
     """Return the table of `ablate probe`, and its advice."""
-    cores = cores or int(usable_cores()) or 1
+    cores = cores or int(usable_cores()) or 1  # a container may have less than one
     trial = largest_trial(plan)
     measured = measure(trial, data, cores)
     best = measured[0]
@@ -99,7 +100,7 @@ def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
 
 def _rate(trial: Trial, workers: int, data: str, seconds: float) -> float:
     """Measure the updates per second of several processes that train at once."""
-    context = mp.get_context("spawn")
+    context = mp.get_context("spawn")  # a fork would not copy the threads that torch has started
     together, results = context.Barrier(workers), context.Queue()
     order = {"trial": trial.to_plain(), "data": data}
     processes = [
@@ -133,13 +134,13 @@ def _train(order: Mapping[str, Any], seconds: float, together: Any, results: Any
         trial = Trial.from_plain(order["trial"])
         trust.accept(trial.modules)  # the order is our parent's
         load_modules(trial.modules)
-        task = Training(trial, Place(Store(os.devnull), order["data"]))
-        task.advance(0)
+        task = Training(trial, Place(Store(os.devnull), order["data"]))  # stores nothing
+        task.advance(0)  # not timed: what the first update builds is used again
         together.wait(PATIENCE)
         first, start = task.update, time.perf_counter()
         while (spent := time.perf_counter() - start) < seconds:
             task.advance(0)
         results.put((task.update - first) / spent)
     except Exception as error:
-        together.abort()
+        together.abort()  # else the others would wait for this one
         results.put(f"{type(error).__name__}: {error}")

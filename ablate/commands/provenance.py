@@ -10,6 +10,7 @@ EXAMPLE = "ablate provenance 3f2a9c81d5e60b74"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate provenance`."""
     parser.add_argument("hash", help="table hash from the footnote (a unique prefix is enough)")
     _options.add_locations(parser, "workspace", "store")
 

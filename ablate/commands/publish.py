@@ -11,6 +11,7 @@ EXAMPLE = "ablate publish doc_layer_mix --to results"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate publish`."""
     parser.add_argument("studies", nargs="+", metavar="study", help=_options.STUDY)
     parser.add_argument(
         "--to", metavar="DIR", default="results", help="the folder to write (default: results)"
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> str:
     from ablate.compare.publishing import README, publish
     from ablate.store.workspace import as_folder
 
-    as_folder(options.to, "--to")
+    as_folder(options.to, "--to")  # refuses a URI, which may have a password in it
     folder = Path(options.to)
     records = publish(_options.workspace(options).store, options.studies, folder)
     names = dict.fromkeys(record.paper or record.key for record in records)

@@ -11,6 +11,7 @@ EXAMPLE = "ablate query \"SELECT study, arm, ppl FROM arms WHERE corpus = 'ptb'\
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate query`."""
     parser.add_argument("sql", help="a SELECT over trials, epochs, arms, studies, published")
     _options.add_results(parser)
     _options.add_format(parser)

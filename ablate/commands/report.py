@@ -14,6 +14,7 @@ EXAMPLE = "ablate report doc_layer_mix"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate report`."""
     parser.add_argument("study", help=_options.STUDY)
     _options.add_locations(parser)
 

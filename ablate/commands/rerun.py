@@ -22,6 +22,7 @@ from ablate.trial.checkpoint import weights_key
 from ablate.trial.provenance import trust
 from ablate.trial.run import load_recorded
 
+# Fields that differ although nothing is wrong; `computed_by` has a sentence of its own.
 DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
 DIFFERENT = (
     "Kernels and torch compute the same formulas with different rounding, which training "
@@ -31,6 +32,7 @@ EXAMPLE = "ablate rerun 3f2a9c"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate rerun`."""
     parser.add_argument("trial", help="a trial's id (a unique prefix is enough)")
     _options.add_trust(parser)
     _options.add_locations(parser, "workspace", "store")
@@ -57,6 +59,7 @@ def rerun_trial(trial_id: str, workspace: Workspace, *, trusted: bool = False) -
     print(f"trial {recorded.trial.id}: {recorded.trial.name}")
     with owned_folder("ablate-rerun-", Path(tempfile.gettempdir())) as folder:
         store = _with_parents(Store(str(folder)), workspace.store, recorded.trial)
+        # The outcome's digest is of the weights, which need not be kept to compare them.
         again = run_showing(replace(recorded.trial, keep=Keep.NOTHING), store, workspace.data)
     if again.outcome is None or again.status != Status.COMPLETED:
         why = again.outcome and again.outcome.reason
@@ -85,7 +88,7 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
     for name, value in recorded.metrics.items():
         print(f"  {name}: recorded {value!r}, now {again.metrics.get(name)!r}")
     before, now = (journal.last_attempt.to_plain() for journal in (recorded, again))
-    for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):
+    for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):  # older records lack some
         if before[name] != now[name]:
             print(f"  {name} was {before[name]}, is {now[name]}")
     if recorded.trial.runner != FUNCTION or recorded.computed_by | again.computed_by:

@@ -17,6 +17,7 @@ EXAMPLE = "ablate spaces takase2018doc_table2"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate spaces`."""
     parser.add_argument("name", nargs="?", help="a file of search_spaces/ (default: list them)")
     parser.add_argument(
         "--check",
@@ -71,6 +72,7 @@ def show_space(shown: Space, width: int = text.WIDTH) -> str:
     fields = [[row.name, row.field] for row in rows if row.field]
     lines += ["", *text.aligned(["Parameter", "Field of ablate"], fields, UNBROKEN)]
     notes = [f"{row.name}: {row.note}" for row in rows if row.note]
+    # Of rows that are not printed, the source has a column.
     notes += [f"{row.name}: from {row.source}" for row in printed if row.source]
     conditions = [f"{row.name}: {row.condition}" for row in rows if row.condition]
     lines += _section("Only when", conditions, width)
@@ -88,7 +90,7 @@ def _cells(row: Row, corpora: Sequence[str], last: str) -> list[str]:
         values = [str(row.by_corpus[corpus]) for corpus in corpora]
     elif row.by_corpus:
         values = ["; ".join(f"{domain} ({corpus})" for corpus, domain in row.by_corpus.items())]
-    else:
+    else:  # the same in every column
         values = [str(row.domain)] * max(1, len(corpora))
     return [f"{row.name}{row.marker}", *values, last]
 

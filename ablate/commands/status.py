@@ -25,6 +25,7 @@ EXAMPLE = "ablate status doc_layer_mix"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate status`."""
     parser.add_argument("study", nargs="?", help=f"{_options.STUDY} (default: all)")
     _options.add_locations(parser)
 
@@ -58,6 +59,7 @@ def show_status(workspace: Workspace, name: str | None) -> str:
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:
+    # A glance at each journal; those in trouble alone are parsed whole, below.
     known = glance.read_all(workspace.store, record.trial_ids())
     driver = running_driver(workspace, record.key)
     lines = [f"{record.key}: {record.question}"]
@@ -78,7 +80,7 @@ def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
         if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
             lines += _traceback(journal.outcome.frames or "", lines)
-            last = last_output(journal)
+            last = last_output(journal)  # shown once, if several trials printed the same
             lines += last if "\n".join(last) not in "\n".join(lines) else []
         elif len(journal.attempts) > 1:
             lines.append(f"{len(journal.attempts)} attempts: {name}{_repeated(journal)}")
@@ -93,7 +95,7 @@ def _traceback(frames: str, shown: Sequence[str]) -> list[str]:
 
 
 def _repeated(journal: Journal) -> str:
-    """Why the last attempt trains again what an earlier one had trained; "" if it does not."""
+    """Why the last attempt repeats epochs of an earlier one; empty if it repeats none."""
     if not journal.num_repeated:
         return ""
     why = "it had saved nothing"
@@ -115,4 +117,5 @@ def _counts(
 def _state(seen: Glance | None, alive: bool) -> Status:
     if seen is None:
         return Status.LEFT
+    # Without a driver no trial runs: it was cut, and the next run resumes it.
     return seen.status or (Status.RUNNING if alive else Status.LEFT)

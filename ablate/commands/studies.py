@@ -15,6 +15,7 @@ EXAMPLE = "ablate studies doc_layer_mix --copy ."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate studies`."""
     parser.add_argument("name", nargs="?", help="a shipped study to describe (default: list all)")
     parser.add_argument("--copy", metavar="FOLDER", help="copy the study's file into this folder")
 
@@ -42,6 +43,7 @@ def _index(files: dict[str, Path]) -> str:
 
 def _page(file: Path) -> str:
     """Return the study's docstring, and the commands to run and to copy it."""
+    # Parsed, and not executed: a page needs none of what the study imports.
     name, doc = file.stem, ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     return f"{doc}\n\nrun it:   ablate study {name}\nedit it:  ablate studies {name} --copy ."
 
@@ -50,7 +52,7 @@ def _copy(file: Path, folder: Path) -> str:
     """Copy one file, and never overwrite another."""
     target = folder / file.name
     try:
-        with target.open("xb") as copy:
+        with target.open("xb") as copy:  # "x" fails if the file exists
             copy.write(file.read_bytes())
     except FileExistsError:
         raise StudyError(

@@ -26,6 +26,7 @@ EXAMPLE = "ablate study studies/x.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate study`."""
     parser.add_argument("file", help="the study file, or a shipped study's name")
     parser.add_argument("--scale", help="one of the study's scales (default: the first)")
     parser.add_argument("--local", action="store_true", help="run in this process, without Ray")
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
     from ablate.engine.run import RunOptions
 
-    command = resume_command(options)
+    command = resume_command(options)  # before the cluster's name becomes an address
     _options.settle_cluster(options)
     chosen = RunOptions(
         local=options.local,
@@ -94,8 +95,10 @@ def _print(ended: Ended, workspace: Workspace) -> None:
     unicode = encoding.lower().startswith("utf")
     try:
         print(text.write(study_table(ended.summary), unicode=unicode), end="\n\n")
+        # Flushed, so that a closed pipe is noticed here.
         print("Where to look next", *steps, sep="\n  ", flush=True)
     except BrokenPipeError:
+        # Else Python prints an error when it flushes the closed pipe at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -106,6 +109,7 @@ def _interrupted(why: str, command: str) -> Interrupted:
 @contextlib.contextmanager
 def _interruptible(command: str) -> Iterator[None]:
     """Handle Ctrl-C and SIGTERM while no trial runs: before the first, or after the last."""
+    # SIGTERM then raises KeyboardInterrupt, too: both end with the command that resumes.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.engine.run import missing_records
+from ablate.errors import RecordError
 from ablate.store import study_record
 from ablate.store.workspace import Workspace, running_driver
 
@@ -17,6 +18,7 @@ EXAMPLE = "ablate sync --mlflow http://host:5000"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate sync`."""
     _options.add_locations(parser, "workspace", "store", "mlflow")
 
 
@@ -31,15 +33,18 @@ def sync_records(workspace: Workspace) -> int:
 
     store = workspace.store
     names = study_record.names(store)
+    # Their own drivers deliver the trials that run, and the study's run.
     running = [key for key in names if running_driver(workspace, key)]
     delivered = sync(store, workspace.tracking_uri, workspace.artifacts, running, _progress)
     if not names:
         print(f"No study has been run in {store.uri}: there is nothing to deliver.")
     for key, delivery in delivered.items():
         print(f"{key}: {_state(delivery)}")
+    # At the end, so that one study's error keeps no other from being delivered.
     for error in filter(None, (delivery.error for delivery in delivered.values())):
         raise error
-    return 0 if all(delivery.complete for delivery in delivered.values()) else 6
+    complete = all(delivery.complete for delivery in delivered.values())
+    return 0 if complete else RecordError.exit_code
 
 
 def _progress(key: str, done: int, of: int) -> None:

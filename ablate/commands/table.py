@@ -17,6 +17,7 @@ EXAMPLE = "ablate table doc_layer_mix --format markdown"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate table`."""
     parser.add_argument("study", help=_options.STUDY)
     parser.add_argument(
         "--format",
@@ -49,6 +50,7 @@ def show_table(workspace: Workspace, name: str, form: str, effects: bool = False
     if effects:
         _check_effects(summary, form)
     write = formats.writer(form).write
+    # A table on a terminal is not quoted, so nothing is saved to look its hash up by.
     key = "" if form == "text" else provenance.save(workspace.store, summary, material.journals)
     if formats.is_exact(form):
         return write((numbers.effects if effects else numbers.arms)(summary, key))

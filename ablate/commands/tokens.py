@@ -44,6 +44,7 @@ EXAMPLE = "ablate tokens 3f2a9c 81bb02"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate tokens`."""
     parser.add_argument("trials", nargs="+", help=_options.TRIALS)
     parser.add_argument(
         "--split",
@@ -67,9 +68,11 @@ ENSEMBLE, INTERPOLATION = "mean of their probabilities", "interpolation"
 def show_tokens(workspace: Workspace, ids: Sequence[str], split: str) -> str:
     """Return the comparison as text."""
     store = workspace.store
+    # A trial that is named twice counts once.
     journals = [_finished(store, trial_id) for trial_id in dict.fromkeys(ids)]
     if len(journals) < 2:
         raise TrialError("tokens: name two or more finished trials to compare.")
+    # Compared token by token, so every trial must have read the very same text.
     if len({journal.trial.corpus_digest for journal in journals}) > 1:
         raise TrialError("tokens: these trials use different corpora, and share no tokens.")
     corpus = _corpus(journals[0], workspace.data)
@@ -109,6 +112,7 @@ def _of_tokens(
     store: Store, journals: Sequence[Journal], corpus: Corpus | Pairs, split: str
 ) -> list[str]:
     log_probs = _log_probs(store, journals, corpus, split)
+    # On validation whatever is shown: weights tuned on test would be chosen by its result.
     weights = tokens.mixture_weights(_log_probs(store, journals, corpus, "valid"))
     rows = dict(zip(_names(journals), log_probs, strict=True))
     rows[ENSEMBLE] = tokens.mean_probability(log_probs)
@@ -121,7 +125,7 @@ def _of_tokens(
 def _of_sentences(
     store: Store, journals: Sequence[Journal], corpus: Pairs, split: str, alone: bool
 ) -> list[str]:
-    """`alone`: no other table says what the intervals are."""
+    """Return the table of scores. `alone`: no other table says what the intervals are."""
     references = corpus.references(split)
     num, ids = len(references), [journal.trial.id for journal in journals]
     texts = [written.read(store, trial_id, split, num) for trial_id in ids]
@@ -135,7 +139,7 @@ def _of_sentences(
 
 
 def _tokenizers(journal: Journal) -> _sentences.Tokenizers:
-    """Those of the trial's own scores; older trials do not say ROUGE's, which was the default."""
+    """The tokenizers of the trial's own scores; older trials name none for ROUGE: the default."""
     names = {"bleu": "tokenizer", "rouge": "rouge_tokenizer"}
     own = {score: journal.config.get(f"evaluator.generate.{name}") for score, name in names.items()}
     return _sentences.Tokenizers(**{score: name for score, name in own.items() if name})
@@ -221,6 +225,7 @@ def _wrapped(text: str) -> list[str]:
 
 def _cells(difference: SentenceDifference, metric: Metric, at: float) -> list[Any]:
     def shifted(nats: float) -> float:
+        # A difference of losses has no fixed size in perplexity: it is shown at the first's.
         return metric.shift(nats, metric.show(at))
 
     ends = difference.interval

@@ -31,6 +31,7 @@ EXAMPLE = "ablate trial config.toml --seed 2"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate trial`."""
     parser.add_argument("config", help="a TOML file of values")
     for name, help in (("seed", "random seed"), ("threads", "torch threads")):
         kind = getattr(_options, name)
@@ -71,7 +72,7 @@ def run_config(
     _check_text(trial, workspace.data)
     print(f"trial {trial.id}: {trial.name}")
     with _claimed(workspace.store, trial.id):
-        journals.reopened(workspace.store, trial.id)
+        journals.reopened(workspace.store, trial.id)  # a failed trial is tried again
         _show_outcome(run_showing(trial, workspace.store, workspace.data))
     return 0
 
@@ -119,10 +120,11 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: its values are nested too deeply to be read.") from None
 
 
-def _flat(data: Mapping[str, Any], prefix: str = ""):
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in data.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
+        # In a slot `name` is the technique; the corpus is a section with a field of this name.
         elif key == "name" and prefix and prefix != "corpus.":
             yield prefix.rstrip("."), value
         else:
@@ -133,9 +135,10 @@ def run_showing(trial: Trial, store: Store, data: str) -> Journal:
     """Run a trial to its end, showing one line per epoch."""
     run = TrialRun(trial, store, data)
     while True:
-        progress = run.advance(2.0)
+        progress = run.advance(2.0)  # seconds, or to the end of the epoch
         if progress.epoch is not None:
             epoch = progress.epoch.to_plain()
+            # A function reports what it likes; of a model's numbers, SHOWN has the telling ones.
             given = epoch if trial.config.kind.function else {}
             own = [f"{n} {v:.5g}" for n, v in given.items() if n not in ("epoch", *SHOWN)]
             shown = [text.format(epoch[name]) for name, text in SHOWN.items() if name in epoch]

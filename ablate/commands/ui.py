@@ -14,6 +14,7 @@ EXAMPLE = "ablate ui --port 5050"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate ui`."""
     parser.add_argument(
         "--port", type=_options.count, default=5050, help="local port (default: 5050)"
     )
@@ -30,8 +31,8 @@ def run(options: argparse.Namespace) -> int:
     check_port(port)
     make_folders(workspace)
     log = workspace.folder / "mlflow-ui.log"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with log.open("w") as file:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server is stopped, too
+    with log.open("w") as file:  # of this server alone: its first error is looked for below
         environment = {**os.environ, **ui_environment(workspace.tracking_uri)}
         server = attended.start(command, env=environment, stdout=file, stderr=file)
         print(f"MLflow is starting at {ui_page(port)} (Ctrl-C stops it)", flush=True)

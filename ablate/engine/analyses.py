@@ -24,6 +24,7 @@ from ablate.study.planned import Plan
 from ablate.study.study import Study
 from ablate.study.words import Analyze
 
+# Stages whose trials leave no weights of their own to look into.
 NO_MODEL = (StageName.SEARCH, StageName.ENSEMBLE, StageName.MEASURE)
 
 
@@ -74,7 +75,7 @@ def _made(workspace: Workspace, key: str) -> Sequence[SavedFinding]:
     try:
         return findings.read(workspace.store, key)
     except DamagedError:
-        return ()  # all can be made again
+        return ()  # every finding can be made again
 
 
 def _options(study: Study, word: Analyze, *, published: bool) -> object:
@@ -110,11 +111,12 @@ def _trial(record: StudyRecord, arm: str) -> str:
     if not own:
         raise TrialError(f"the arm '{arm}' has no trained model.")
     first = min(trial.seed_index for trial in own)
+    # A record lists a seed's trials in the order of their stages.
     return [trial.id for trial in own if trial.seed_index == first][-1]
 
 
 def _in_paper(word: Analyze, study: Study) -> str:
-    """What the paper shows there, for each of its models."""
+    """What the paper prints in the figure or table, for each of its models."""
     if not word.shows:
         return ""
     rows = papers.rows(study.paper, word.shows)

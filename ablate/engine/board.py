@@ -26,15 +26,17 @@ class ArmState:
 
     @property
     def done(self) -> set[str]:
+        """The planned trials that have ended, however they did."""
         return self.planned & self.board.ended.keys()
 
     @property
     def running(self) -> set[str]:
+        """The planned trials that run now."""
         return self.planned & self.board.running.keys()
 
     @property
     def lost(self) -> set[str]:
-        """Those of `done` that diverged or failed."""
+        """The trials of `done` that diverged or failed."""
         fine = (Status.COMPLETED, Status.PRUNED)
         return {trial for trial in self.done if self.board.ended[trial] not in fine}
 
@@ -46,14 +48,17 @@ class ArmState:
 
     @property
     def total(self) -> int:
+        """The number of the arm's trials, with those that its searches have yet to suggest."""
         return len(self.planned) + self.to_come
 
     @property
     def waiting(self) -> set[str]:
+        """The planned trials that have not started."""
         return self.planned - self.done - self.running
 
     @property
     def left(self) -> int:
+        """The number of trials that have yet to start."""
         return len(self.waiting) + self.to_come
 
 
@@ -88,16 +93,19 @@ class Board:
         self._forecast.take_record(record)
 
     def started(self, trial: Trial, now: float) -> None:
+        """Take in that a trial runs."""
         self._forecast.started(trial, now)
         self.workers = max(self.workers, len(self.running))
         self.ended.pop(trial.id, None)
         self._plan_if_unknown(trial)
 
     def progress(self, trial_id: str, epoch: Epoch, now: float) -> None:
+        """Take in an epoch of a running trial."""
         if trial_id in self.running:
             self.running[trial_id].update(epoch, self.metric, now)
 
     def reached(self, trial_id: str, epochs: float, now: float) -> None:
+        """Take in how many epochs a running trial has done, with the share of the next."""
         if trial_id in self.running:
             self.running[trial_id].reach(epochs, now)
 
@@ -128,6 +136,7 @@ class Board:
 
     @property
     def total(self) -> int:
+        """The number of the study's trials; arms may share some, which count once."""
         return len(self._known) + sum(arm.to_come for arm in self.arms.values())
 
     @property

@@ -10,7 +10,7 @@ def usable_cores() -> float:
     """Return the cores that this process may use, by its affinity and its container's limit."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
-    try:
+    try:  # of Linux containers since cgroup v2: "QUOTA PERIOD" in microseconds
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         return min(cores, int(quota) / int(period))
     except (OSError, ValueError):  # no container, or no limit ("max")

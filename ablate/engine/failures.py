@@ -1,4 +1,4 @@
-"""What is said of the trials of a study that failed or diverged."""
+"""The messages about a study's trials that failed or diverged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
     reasons: dict[str, list[Journal]] = {}
     for journal in lost:
         outcome = journal.outcome
-        if outcome is not None and not outcome.orphan_of:
+        if outcome is not None and not outcome.orphan_of:  # else its parent's reason says it
             reasons.setdefault(outcome.frames or outcome.reason or "", []).append(journal)
     return reasons
 

@@ -1,4 +1,4 @@
-"""How long what is left of a study takes: the one estimate, of `ablate plan` and of the screen.
+"""The time that a study still takes: the one estimate, of `ablate plan` and of the screen.
 
 1. A running trial takes its own pace for the epochs left, and after the last one what others took.
 2. A trial that waits takes the mean of its kind (its arm and stage): of those that this driver saw,
@@ -82,7 +82,7 @@ class Running:
             self.reached, self.latest = epochs, now
 
     def _restart(self) -> None:
-        """Forget what was learned: it was cut, and repeats what was not saved."""
+        """Forget the trial's epochs: it was cut, and repeats those that were not saved."""
         self.epoch, self.seconds, self.reached = 0, None, 0.0
         self.first = self.latest = None
         self.whole = False
@@ -147,6 +147,7 @@ class Forecast:
         for search in record.searches:
             self._kinds |= dict.fromkeys(search.trials, (search.arm, StageName.SEARCH))
         self._searches = record.searches
+        # What is planned counts more than what a caller expects of a search's trials.
         self._epochs |= {kind: statistics.fmean(each) for kind, each in epochs.items()}
         self._parents = {trial.id: trial.parents for trial in record.trials}
         self._places = {one: place for place, one in enumerate(starting_order(record.trials))}
@@ -165,7 +166,7 @@ class Forecast:
         if journal.status not in (Status.COMPLETED, Status.PRUNED):
             return running
         if running is not None and running.latest is not None:
-            self._closing.append(now - running.latest)
+            self._closing.append(now - running.latest)  # evaluation, and saving
         seconds = _own_seconds(journal, self.closing)
         if running is not None and (running.whole or seconds is None):
             seconds = now - running.start
@@ -204,12 +205,12 @@ class Forecast:
         return None if math.isnan(seconds) else seconds
 
     def _of_search(self, search: SearchRecord, expected: Known) -> list[Job]:
-        """What a search may still request, its end, and what then confirms its winner.
+        """The jobs of a search: its trials to come, its end, and what then confirms its winner.
 
         It waits for the model whose evaluation it searches, and for the search from which it
         inherits.
         """
-        num = 0 if search.shared else search.unrequested
+        num = 0 if search.shared else search.unrequested  # another search asks for shared ones
         if not (num or search.confirming):
             return []
         before: list[Hashable] = [*self._models.get((search.arm, search.seed_index), ())]
@@ -218,6 +219,7 @@ class Forecast:
         end = (search.arm, search.repeat, search.seed_index)
         seconds = self._usual((search.arm, StageName.SEARCH), expected) if num else 0.0
         jobs = [Job((end, "asks", at), seconds, before) for at in range(num)]
+        # Takes no time: what confirms the winner starts when the last of these has ended.
         jobs.append(Job(end, 0.0, [*before, *search.trials, *(job.id for job in jobs)]))
         after = search.confirming_after or ((),) * len(search.confirming)
         for at, (epochs, parents) in enumerate(zip(search.confirming, after, strict=True)):
@@ -254,7 +256,7 @@ class Forecast:
         return sum(_mean(now[kind]) for kind in both) / before
 
     def _of_others(self, work: float | None, expected: Known) -> float:
-        """Seconds of a trial of this work by those of any kind; else as operations suggest.
+        """The seconds of a trial of this work, from trials of any kind; else from operations.
 
         Without any that only evaluated, an evaluation takes what follows a last epoch.
         """
@@ -267,7 +269,7 @@ class Forecast:
         return work if work and self._epoch_seconds else math.nan
 
     def _expected(self) -> dict[Kind, list[Took]]:
-        """What the running trials are expected to take, by kind."""
+        """The seconds that running trials are expected to take, and their work, by kind."""
         expected: dict[Kind, list[Took]] = {}
         for one in self.running.values():
             if one.pace and one.num_epochs:
@@ -295,6 +297,7 @@ def seconds_until_done(
         for other in others:
             followers.setdefault(other, []).append(number)
     ready = [number for number, others in enumerate(waits_for) if not others]  # sorted: a heap
+    # Numbered, since a heap would compare ids of equal ends, and these have several types.
     ends = [(seconds, -1 - at, one) for at, (one, seconds) in enumerate(running.items())]
     heapq.heapify(ends)
     now = 0.0

@@ -124,7 +124,7 @@ def run(
         if not any(arm.counts.completed for arm in ended.summary.arms):
             raise TrialError(lost)
         warnings.warn(lost, stacklevel=2)
-    for note in ended.reused if quiet else ():
+    for note in ended.reused if quiet else ():  # else the screen has shown them
         warnings.warn(note, stacklevel=2)
     return ended.summary
 
@@ -153,11 +153,14 @@ def run_study(
     loaded = _checked(study)
     check_analyses(loaded)
     make_folders(workspace)
+    # Before the plan: an arm's trials name the files that workers execute for it.
     loaded = _with_code(loaded, scale, workspace, options)
     plan = make_plan(loaded, scale, data=workspace.data, command=command)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
+    # Only what dead processes left: other studies may run in this workspace now.
     sweep(workspace.folder, temporary_folders())
+    # A lock of its own: a driver with another store and this workspace would write to the log.
     log = log_held(workspace, plan.record.key) if plan.searches else contextlib.nullcontext()
     with held(workspace, plan.record.key) as lease, log:
         _sweep_study(workspace.store, plan.record)
@@ -165,7 +168,7 @@ def run_study(
 
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
-    """The study, with the files that workers execute for code that its own file does not have."""
+    """The study, with the files that workers execute for code that the study's file lacks."""
     try:
         return carried(study, code_of(study, scale), workspace.code)
     except Uncarried:
@@ -191,6 +194,7 @@ def _run_plan(
     from ablate.tune.search.arm import open_search
 
     store = workspace.store
+    # Quiet, or with standard output closed: the screen's lines go nowhere.
     stream = io.StringIO() if options.quiet or sys.stdout is None else None
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         if other := _other_file(plan.record, store):
@@ -205,7 +209,7 @@ def _run_plan(
         with recorder.paused_by_errors():
             listener: Any = _Listener(screen, recorder)
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
-            if lease is not None:
+            if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with _stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
@@ -224,6 +228,7 @@ def _run_plan(
         record=schedule.plan.record,
         summary=summary,
         journals=ended,
+        # A signal that came after the last trial has stopped nothing.
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=schedule.closed_reason,
         unrecorded=missing_records(delivery),
@@ -290,6 +295,7 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
 
     plan = schedule.plan
     fleet, more = _fleet(plan, workspace, options), dict[str, Any]()
+    # Workers start in another folder, where a relative path would lead elsewhere.
     path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
 
     def order(trial: Trial) -> dict[str, Any]:
@@ -310,7 +316,7 @@ def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
 
 
 def _order_to_other_hosts(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
-    """Return what an order to workers on other hosts has besides: no folder of this host."""
+    """Return the further entries of an order to workers on other hosts: no folder of this host."""
     from ablate.data.travel import send
     from ablate.tune.cluster.parcel import pack
 
@@ -347,7 +353,7 @@ def _checked(study: Study | str | Path) -> Study:
 
 
 def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
-    """Make what trials read, if anything, before any worker needs it; return its known floor."""
+    """Open the trials' data, if they read any, before a worker needs it; return its known floor."""
     from ablate.data.kinds import source_of
     from ablate.trial.user.user_code import told
 
@@ -359,7 +365,7 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
 
 
 def _check_texts(plan: Plan, workspace: Workspace) -> None:
-    """Refuse what evaluators cannot read, before anything trains."""
+    """Refuse texts that an evaluator cannot read, before anything trains."""
     from ablate.data.corpus import open_corpus
     from ablate.trial.training.evaluation import check_text
 
@@ -404,6 +410,7 @@ class _Listener:
 @contextlib.contextmanager
 def _stopped_by_signals(schedule: Any) -> Iterator[None]:
     """Handle Ctrl-C or SIGTERM: the first stops with everything saved, the second at once."""
+    # Python lets no other thread set handlers: `ablate.run` in a thread is not stopped by signals.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -415,6 +422,7 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
         schedule.note("stopping: saving the running trials (again to stop at once)")
 
     numbers = (signal.SIGINT, signal.SIGTERM)
+    # A background job of a shell ignores SIGINT, and should go on doing so.
     handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in handled}
     try:

@@ -67,12 +67,12 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        self.refresh()
+        self.refresh()  # of what was reported since the thread's last look
         self._guarded(lambda: self._presenter.close(self.board, self._clock()))
 
     def started(self, trial: Trial) -> None:
         """Show that a trial runs."""
-        now = self._clock()
+        now = self._clock()  # of the event, and not of the next refresh
         self._events.append(lambda: self.board.started(trial, now))
 
     def progress(
@@ -102,7 +102,7 @@ class Screen:
         self._events.append(lambda: Message(text))
 
     def planned(self, record: StudyRecord) -> None:
-        """The plan has grown."""
+        """Count the trials of a plan that has grown."""
         self._events.append(lambda: self.board.take_record(record))
 
     def refresh(self) -> None:
@@ -121,7 +121,7 @@ class Screen:
         if not self._broken:
             try:
                 show()
-            except (OSError, ValueError):
+            except (OSError, ValueError):  # a ValueError: the stream is closed
                 self._broken = True
 
     def _ended(self, trial_id: str, journal: Journal, now: float) -> Message | None:
@@ -267,6 +267,7 @@ def _running_table(board: Board, room: int) -> Any:
             _text(trial.arm),
             _text(trial.stage),
             str(trial.seed),
+            # Rounded down: an epoch is shown as done when it is.
             f"{math.floor(10 * running.reached) / 10:g}/{running.num_epochs or '?'}",
             NONE if running.loss is None else shown(board.metric, running.loss),
             count(running.tokens_a_second),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ablate.config import fields, registry
@@ -50,6 +50,7 @@ def _check_row(row: Row, field: str, rows: tuple[Row, ...], task: str) -> None:
             raise SpaceError(unknown("field", name, _field_names(config), where))
         for domain in domains:
             for end in domain.ends:
+                # An element, as `units[0]`, is checked as a list of one.
                 _check_value(config, name, [end] if element else end, domain, where)
 
 
@@ -57,6 +58,7 @@ def _check_value(config: type, name: str, value: Any, domain: Any, where: str) -
     try:
         fields.check_field(config, name, value, where)
     except ConfigError as error:
+        # The likely mistake: a range of whole numbers without `integer = true`.
         whole = isinstance(domain, Range) and not domain.integer and value == int(value)
         if whole and fields.accepts(config, name, int(value)):
             raise SpaceError(f"{error} Add integer = true to the row.") from None
@@ -91,14 +93,16 @@ def _task_config(task: str, where: str) -> type:
 
 def _techniques(slot: str, key: str, row: Row, rows: tuple[Row, ...]) -> list[str]:
     """Return the techniques that the slot can have when the row is active."""
-    clauses = [c for c in _conditions(row, rows) if c.left in _names_of(slot, rows)]
+    names = {slot} | {other.name for other in rows if other.field == slot}
+    clauses = [c for c in _conditions(row, rows) if c.left in names]
     chosen = [str(end) for domain in possible_domains(slot, rows) for end in domain.ends]
     if not chosen:
         chosen = [str(v) for c in clauses if c.operator in ("=", "in") for v in c.literals]
     if not chosen and slot in DEFAULT_TECHNIQUES:
         chosen = [DEFAULT_TECHNIQUES[slot]]
-    if chosen:
+    if chosen:  # by a row, a condition or the default; of these, what the conditions admit
         return [n for n in dict.fromkeys(chosen) if all(c.holds(lambda _, n=n: n) for c in clauses)]
+    # Any technique could be chosen, by an arm: some must have the field.
     every = registry.names(slot)
     with_field = [n for n in every if key in _field_names(registry.get(slot, n).config)]
     if not with_field:
@@ -121,12 +125,9 @@ def _conditions(row: Row, rows: tuple[Row, ...]) -> list[Clause]:
         names = {clause.left for clause in current.when} | ({current.same_as} - {None})
         for name in names:
             matches = [other for other in rows if name in (other.name, other.field)]
+            # Of several rows of a field, which one is active is not known here.
             queue += matches if len(matches) == 1 else []
     return clauses
-
-
-def _names_of(slot: str, rows: Iterable[Row]) -> set[str]:
-    return {slot} | {row.name for row in rows if row.field == slot}
 
 
 def _field_names(config: type) -> list[str]:

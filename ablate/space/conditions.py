@@ -22,6 +22,7 @@ from ablate.errors import SpaceError, unknown
 PREFIXES = (*SECTIONS, *LANGUAGE.slots)
 _FIELD = re.compile(r"([a-z][a-z0-9_]*)(?:\.[a-z][a-z0-9_]*)*(?:\[\d+\])?")
 _ORDERS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+# Longer symbols first: `<` would match the beginning of `<=`.
 _OPERATION = re.compile(r"\s*(!=|<=|>=|=|<|>)\s*(\S.*)|\s+(in)\s*(\[.*)", re.DOTALL)
 GRAMMAR = "'NAME = VALUE', with = != < <= > >= or 'in [..]', joined by ' and '"
 
@@ -35,6 +36,7 @@ class Names:
     prefixes: Collection[str]  # that fields start with
 
     def is_field(self, name: str) -> bool:
+        """Return whether this is a field that the file may name."""
         return is_field(name, self.prefixes)
 
 
@@ -74,10 +76,12 @@ def same(one: Any, other: Any) -> bool:
 
 def key_of(value: Any) -> Hashable:
     """Return a key that is equal for values that are the same, to find them among many."""
+    # A list has no hash; True and 1 have the same.
     return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 
 def is_number(value: Any) -> bool:
+    """Return whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -115,6 +119,7 @@ def _clauses(parts: list[str], names: Names) -> Any:
 def _clause(text: str, names: Names) -> Clause | None:
     match = _FIELD.match(text)
     fields = [match[0]] if match and names.is_field(match[0]) else []
+    # The longest first: one row's name may be the beginning of another's.
     for name in sorted((row for row in names.rows if text.startswith(row)), key=len, reverse=True):
         clause = _comparison(name, text, names)
         if clause is not None:
@@ -128,6 +133,7 @@ def _comparison(name: str, text: str, names: Names) -> Clause | None:
         return None
     symbol, right = (match[1], match[2]) if match[1] else (match[3], match[4])
     literal = _literal(right)
+    # `in` takes a list, and the others a single value.
     if (symbol == "in") != isinstance(literal, list) or literal is None:
         return None
     return Clause(name, symbol, literal)
@@ -138,7 +144,7 @@ def _literal(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        pass
+        pass  # words without quotes, or a list of them
     except (ValueError, RecursionError):  # of too many digits or brackets
         return None
     if text.startswith("[") and text.endswith("]"):

@@ -60,7 +60,7 @@ def read(path: Path) -> SpaceFile:
     data = parse_toml(text, lines)
     top = {key: value for key, value in data.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in data.items() if isinstance(value, dict)}
-    for key in [k for k in TOP_KEYS if k in tables]:
+    for key in [k for k in TOP_KEYS if k in tables]:  # `[paper]` would else be a row
         raise SpaceError(wrong_value(key, tables[key], "not a table", lines.key(key)))
     _check_top(top, path, lines)
     if not tables:
@@ -73,13 +73,13 @@ def read(path: Path) -> SpaceFile:
     check_fields(rows)
     names = names_in(rows, prefixes)
     rows = tuple(with_condition(row, rows, names, lines) for row in rows)
-    sort_by_dependency(rows)
+    sort_by_dependency(rows)  # for its error, if rows depend on each other
     texts = {key: top.get(key, "") for key in ("paper", "note", "task")}
     return SpaceFile(tables=tuple(top.get("tables", ())), rows=rows, **texts)
 
 
 def _prefixes(task: str) -> tuple[str, ...]:
-    """Return what the fields of a task start with; of a study's own task, with its name."""
+    """Return the names with which a task's fields may start; for a study's own task, its name."""
     if not task:
         return PREFIXES
     kind = find_kind(task) if task in kind_names() else None
@@ -106,7 +106,7 @@ def _check_top(top: dict[str, Any], path: Path, lines: Lines) -> None:
 
 def _row(name: str, table: dict[str, Any], lines: Lines, prefixes: Collection[str]) -> Row:
     for key in table:
-        if key in TOP_KEYS and key not in ROW_KEYS:
+        if key in TOP_KEYS and key not in ROW_KEYS:  # a row may have a `note`, too
             where = lines.row(name, key)
             raise SpaceError(f"{where}: the key '{key}' belongs above the first row.")
         if key not in ROW_KEYS:
@@ -159,6 +159,7 @@ def _check_field(name: str, where: str, prefixes: Collection[str]) -> None:
         raise SpaceError(unknown(kind, prefix, prefixes, f"{where}: field '{name}'"))
     depth = len(name.split("."))
     form = f"{prefix}.<technique>.<field>" if prefix in LISTED_SLOTS else f"{prefix}.<field>"
+    # A listed slot has several techniques at once, so a field must name its own.
     depths = (3,) if prefix in LISTED_SLOTS else (1, 2) if prefix in SINGLE_SLOTS else (2,)
     if not is_field(name, prefixes) or depth not in depths or (depth == 1 and "[" in name):
         raise SpaceError(wrong_value("field", name, f"'{form}', or '{form}[0]'", where))
@@ -170,7 +171,7 @@ def _domains(
     where = lines.row(name, key)
     if key == "same_as":
         return None, {}
-    if not isinstance(table[key], dict):
+    if not isinstance(table[key], dict):  # else it is `{ptb = 0.4, wikitext-2 = 0.5}`
         return _domain(key, table[key], table, where), {}
     if not table[key]:
         raise SpaceError(wrong_value(key, table[key], "a value for each corpus", where))
@@ -228,5 +229,5 @@ def _is_text(value: Any) -> bool:
 
 def _is_finite(value: Any) -> bool:
     if isinstance(value, int):
-        return is_number(value) and abs(value) <= LARGEST
+        return is_number(value) and abs(value) <= LARGEST  # records hold 64 bits
     return is_number(value) and math.isfinite(value)

@@ -37,6 +37,7 @@ def check_corpora(rows: tuple[Row, ...], lines: Lines) -> None:
     """Check that all rows that differ by corpus have values for the same corpora."""
     differing = [row for row in rows if row.by_corpus]
     counts = Counter(tuple(row.by_corpus) for row in differing)
+    # The columns that most rows have: the error then names the row that is odd.
     corpora = counts.most_common(1)[0][0] if counts else ()
     for row in differing:
         key = next(key for key, kind in _KINDS.items() if isinstance(row.domains[0], kind))
@@ -56,6 +57,7 @@ _KINDS: Mapping[str, type] = {"value": Fixed, "choices": Choices, "range": Range
 
 
 def check_tied(rows: tuple[Row, ...], lines: Lines) -> None:
+    """Check that every row that is tied to another one names a row of the file."""
     names = [row.name for row in rows]
     for row in rows:
         if row.same_as is not None and row.same_as not in names:
@@ -104,6 +106,7 @@ def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str) -> None:
             continue
         expected = list(dict.fromkeys(str(domain) for domain in domains))
         ends = [format_value(end) for domain in domains for end in domain.ends]
+        # A number near another one is no misspelling.
         hint = nearest(str(value), ends) if isinstance(value, str) else None
         raise SpaceError(
             f"{where}: '{clause.left}' is never {value!r}."
@@ -117,7 +120,7 @@ def possible_domains(name: str, rows: Iterable[Row]) -> list[Domain]:
     by_name = {row.name: row for row in rows}
     domains: list[Domain] = []
     for row in [row for row in by_name.values() if name in (row.name, row.field)]:
-        seen = set()
+        seen = set()  # rows tied in a circle are refused later, by `sort_by_dependency`
         while row.same_as in by_name and row.name not in seen:
             seen.add(row.name)
             row = by_name[row.same_as]
@@ -128,6 +131,7 @@ def possible_domains(name: str, rows: Iterable[Row]) -> list[Domain]:
 def _cycle_message(unsorted: Mapping[str, set[str]], rows: tuple[Row, ...]) -> str:
     path = [next(iter(unsorted))]
     while path[-1] not in path[:-1]:
+        # Any would do. A set's order changes from process to process, and a message should not.
         path.append(min(name for name in unsorted[path[-1]] if name in unsorted))
     cycle = path[path.index(path[-1]) :]
     where = next(row.where for row in rows if row.name == cycle[0])

@@ -29,7 +29,7 @@ class Fixed:
         return (self.value,)
 
     def admits(self, value: Any) -> bool:
-        """Return whether it is this value."""
+        """Return whether the value is this one."""
         return same(value, self.value)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Choices:
         return self.values
 
     def admits(self, value: Any) -> bool:
-        """Return whether it is a choice."""
+        """Return whether the value is a choice."""
         return any(same(value, choice) for choice in self.values)
 
     def __str__(self) -> str:
@@ -67,11 +67,11 @@ class Range:
     @property
     def ends(self) -> tuple[Any, ...]:
         """The lowest and the highest value."""
-        kind = int if self.integer else float
+        kind = int if self.integer else float  # a file may write 1 for 1.0
         return (kind(self.low), kind(self.high))
 
     def admits(self, value: Any) -> bool:
-        """Return whether it is a number in the range, whole if the range is."""
+        """Return whether the value is a number in the range, whole if the range is."""
         if not is_number(value) or (self.integer and value != int(value)):
             return False
         return self.low <= value <= self.high
@@ -129,4 +129,5 @@ def format_value(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return "(" + ", ".join(format_value(item) for item in value) + ")"
+    # Papers print 1e-5, and Python 1e-05.
     return repr(value).replace("e-0", "e-") if isinstance(value, float) else str(value)

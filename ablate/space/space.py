@@ -58,7 +58,7 @@ class Space(SpaceFile):
     @property
     def identity(self) -> str:
         """The meaning of the file: unchanged if only its prose or its path changes."""
-        return repr((self.rows, []))  # where version 0.1.0 had rules between rows
+        return repr((self.rows, []))  # the list is where version 0.1.0 had rules between rows
 
     @cached_property
     def order(self) -> tuple[Row, ...]:
@@ -112,7 +112,7 @@ class Space(SpaceFile):
             known = [key for row in rows for key in row.keys if key in fixed]
             if known:
                 return fixed[known[0]]
-            if rows:
+            if rows:  # an open row may get any value, so nothing is certain of it
                 return next((r.domain.value for r in rows if isinstance(r.domain, Fixed)), None)
             return {**DEFAULT_TECHNIQUES, **base}.get(name)
 
@@ -141,11 +141,12 @@ class Space(SpaceFile):
         return assigned
 
     def _lookup(self, row: Row, assigned: Values, outside: Values) -> Callable[[str], Any]:
-        """Return what looks up the names in the row's condition: rows so far, then other fields."""
+        """Return the function that looks up a condition's names: rows so far, then other fields."""
 
         def lookup(name: str) -> Any:
             rows = self._rows_called(name)
             if rows:
+                # None if all of these are inactive: then the condition does not hold.
                 return next((assigned[row.name] for row in rows if row.name in assigned), None)
             if name not in outside:
                 raise SpaceError(
@@ -191,6 +192,7 @@ def load(name_or_path: str | Path, near: Path | None = None) -> Space:
 
 def index() -> dict[str, Space | SpaceError]:
     """Return every space that can be loaded by a bare name, or the error that prevents it."""
+    # From the farthest folder to the nearest, whose file of a name counts.
     paths = {path.stem: path for folder in reversed(folders()) for path in folder.glob("*.toml")}
     return {name: _load_or_error(path) for name, path in sorted(paths.items())}
 
@@ -203,7 +205,7 @@ def _load_or_error(path: Path) -> Space | SpaceError:
 
 
 def _value(row: Row, assigned: Values, fixed: Values, suggest: Suggest) -> Any:
-    """Return the value of an active row, given those of the rows before it; None: it has none."""
+    """Return an active row's value, given the values of the rows before it; None without one."""
     for key in row.keys:
         if key in fixed:
             return fixed[key]
@@ -214,6 +216,6 @@ def _value(row: Row, assigned: Values, fixed: Values, suggest: Suggest) -> Any:
 
 def _checked(suggest: Suggest, row: Row) -> Any:
     value = suggest(row)
-    if row.domain is None or not row.domain.admits(value):
+    if row.domain is None or not row.domain.admits(value):  # a sampler may be a user's
         raise SpaceError(f"{row.where}: {value!r} was suggested. Expected: {row.domain}.")
     return value

@@ -18,7 +18,9 @@ class Lines:
         self.rows: list[tuple[int, str]] = []
         self.keys: dict[tuple[str | None, str], int] = {}
         row = None
+        # `tomllib` gives no positions, so rows and keys are found by how their lines look.
         for number, line in enumerate(text.split("\n"), start=1):
+            # `[row]` and `[row.key]`; a name may be quoted.
             header = re.match(r"\s*\[\s*(\"[^\"]*\"|'[^']*'|[\w-]+)\s*[\].]", line)
             key = re.match(r"\s*(\"[^\"]*\"|'[^']*'|[\w-]+)\s*[=.]", line)
             if header:
@@ -62,6 +64,7 @@ def parse_toml(text: str, lines: Lines) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+        # At the end of the document there is no number: it is the last line.
         number = int(match[1]) if match and match[1] else max(1, len(text.splitlines()))
         problem = str(error)[: match.start()] if match else str(error)
         column = f" (column {match[2]})" if match and match[2] else ""

@@ -38,7 +38,9 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
 
 def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
     """Return the scale's changes, with its corpus if trials of this kind read one."""
-    own = kind.function is not None and scale.corpus == Scale.corpus  # which is a text
+    # A task of a study's own reads its own data, unless the scale names another corpus than the
+    # default, which is a text.
+    own = kind.function is not None and scale.corpus == Scale.corpus
     corpus = {} if own or DATA not in kind.sections else {f"{DATA}.name": scale.corpus}
     return {**corpus, **scale.changes, **(kind.brief if scale.brief else {})}
 
@@ -49,7 +51,7 @@ def base_values(
     """Return a recipe's values for the scale, with the given rows fixed."""
     if not isinstance(base, str):
         return dict(base)
-    space = find_space(study, base.partition(":")[0])
+    space = find_space(study, base.partition(":")[0])  # `column_for` reads the part after the colon
     check_rows(space, rows or {})
     task = {"task": space.task} if space.task else {}
     return {**task, **space.values(column_for(scale, base), fixed=rows)}
@@ -112,6 +114,7 @@ def plan_trial(
         scale=plan.scale_name,
         modules=plan.study.techniques,
         tags={name: value for name, value in tags.items() if value},
+        # A caller may keep less: no trial of a search is built on.
         **{"keep": "nothing" if evaluates else "weights", **labels},
     )
 

@@ -38,12 +38,12 @@ class Uncarried(StudyError):
 
 
 def carried(study: Study, code: Sequence[Kind | Technique], folder: Path) -> Study:
-    """The study with the files in `folder` that register what no file of its own does."""
+    """The study, with files in `folder` that register the code which its own files do not."""
     own = {str(Path(file).resolve()) for file in study.techniques}
     missing = [each for each in code if each.file not in own]
     if study.file:  # workers execute it, with the modules that it imports
         missing = [each for each in missing if each.place == MAIN]
-    files = dict.fromkeys(
+    files = dict.fromkeys(  # several may be registered by one file
         _carrier(each, folder) if isinstance(each, Kind) else _importer(each, each.module, folder)
         for each in missing
     )
@@ -74,12 +74,13 @@ def _carrier(kind: Kind, folder: Path) -> str:
 
 
 def _importer(code: Kind | Technique, module: str, folder: Path) -> str:
-    """A file that imports the module; the module's own file if it has no name to import it by."""
+    """A file that imports the module; if Python cannot import it by a name, the module's file."""
     if module == MAIN:
         raise _uncarried(code, "this script or notebook registers it")
     file = getattr(sys.modules.get(module), "__file__", None)
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         spec = importlib.util.find_spec(module)
+        # A worker that imported by this name must find the same file.
         if spec is not None and spec.origin == file:
             place = f" from {Path(file).name}" if file else ""
             text = f"# Registers the {_called(code)}{place}.\nimport {module}\n"
@@ -92,6 +93,7 @@ def _importer(code: Kind | Technique, module: str, folder: Path) -> str:
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
+    # A folder by its contents: a path that a trial's record names never has other code.
     path = (folder / digest(text) / name).resolve()
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +113,7 @@ def _register(kind: Kind, path: Path, text: str) -> None:
         raise _uncarried(kind, f"its code does not stand alone:\n{error}\n") from None
     finally:
         _copied.pop()
-    if find_kind(kind.name) is before:
+    if find_kind(kind.name) is before:  # inside an `if`, for example
         raise _uncarried(kind, "its statement registers it only in this process")
     trust.remember([path])
 
@@ -159,6 +161,7 @@ class _Copy:
         self._names, self._seen, self._texts = set[str](), set[str](), list[str]()
 
     def text(self) -> Iterator[str]:
+        """The parts of the file: its imports, then each other statement."""
         futures = (w.text for w in self._known if w.is_future)
         imports = (text for text in self._texts if text.startswith(("import ", "from ")))
         yield "\n".join(dict.fromkeys((*futures, *imports)))
@@ -169,7 +172,7 @@ class _Copy:
         they are called."""
         if statement.text in self._seen:
             return
-        self._seen.add(statement.text)
+        self._seen.add(statement.text)  # now, since two functions may call each other
         for name in sorted(statement.reads):
             self.add_name(name)
         self._texts.append(statement.text)
@@ -177,6 +180,7 @@ class _Copy:
             self.add_name(name)
 
     def add_name(self, name: str) -> None:
+        """Add the statements that give a name of the script its value."""
         is_own = name in self._values and (name == "__file__" or not name.startswith("__"))
         if name in self._names or not is_own:
             return  # a builtin, or a name that this process lacks too
@@ -193,14 +197,16 @@ class _Copy:
         for statement in reversed(self._known):
             if name in statement.binds:
                 found.insert(0, statement)
+                # A statement such as `total += 1` needs the value from before it, too.
                 if name not in statement.reads:
                     return found
         starred = [w for w in self._known if w.is_star and self._gives(w, name)]
         if found or starred or hasattr(builtins, name):
-            return found or starred[-1:]
+            return found or starred[-1:]  # of two that give the name, the later one
         raise _uncarried(self._kind, f"no statement at the top gives '{name}', which it needs")
 
     def _gives(self, statement: Written, name: str) -> bool:
         [node] = ast.parse(statement.text).body
         module = sys.modules.get(getattr(node, "module", "") or "")
+        # `self` stands for a missing name: it is no value of the script.
         return getattr(module, name, self) is self._values[name]

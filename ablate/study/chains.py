@@ -28,12 +28,13 @@ def chains(
     planned: list[PlannedTrial] = []
     searches: list[PlannedSearch] = []
     finals: list[Trial] = []
-    first = repeat * plan.scale.seeds
+    first = repeat * plan.scale.seeds  # every search's winner is confirmed on seeds of its own
     for index in range(first, first + plan.scale.seeds):
         seed = plan.scale.first_seed + index
         chain = _chain(plan, arm, values, by_seed, seed, read, judged=alone)
         trials += chain
         finals.append(chain[-1])
+        # With a search to follow, the evaluation that wins is the result.
         last = chain[-1] if alone and not searched else None
         planned += [planned_trial(t, arm, index, final=t is last) for t in chain]
         for measure in _measures(plan, arm, chain[-1]):
@@ -42,6 +43,7 @@ def chains(
         if searched:
             how = (by_seed[-1], searched)
             searches.append(plan_evaluation_search(plan, arm, *how, chain[-1], index))
+    # A single model is no ensemble.
     if plan.scale.ensemble and alone and not searched and len(finals) > 1:
         together = [Stage("ensemble", kind="evaluate", over="seeds")]
     for stage in together:
@@ -92,6 +94,8 @@ def _chain(
             "stage": stage.name,
         }
         last = judged and position == len(listed)
+        # Another arm may end with this very trial, whose id includes that it reads test. The chain
+        # then continues from that trial.
         trial = plan_trial(plan, values, reads_test=True, **more)
         if not last and trial.id not in read:
             trial = plan_trial(plan, values, reads_test=False, **more)
@@ -100,7 +104,7 @@ def _chain(
 
 
 def _measures(plan: Plan, arm: str, trained: Trial) -> list[Trial]:
-    """Plan what measures a finished model, if the study measures this arm's."""
+    """Plan the trial that measures a finished model, if the study measures this arm's models."""
     where = (plan.study, plan.scale, find_arm(plan.study, arm))
     values = measure_values(*where, trained.values)
     if values is None:
@@ -125,7 +129,7 @@ def _joint_trial(plan: Plan, arm: str, stage: Stage, members: Sequence[Trial]) -
 
 
 def confirm_search(plan: Plan, search: PlannedSearch, winner: Values) -> Chains:
-    """Plan what confirms a search's winner: chains, or an evaluation that reads the test split."""
+    """Plan the trials that confirm a search's winner: chains, or an evaluation on test, too."""
     if search.parents:
         return _confirm_evaluation(plan, search, winner)
     values = merge(search.values, winner)
@@ -140,6 +144,7 @@ def _is_shorter(plan: Plan, other: PlannedSearch, search: PlannedSearch) -> bool
 
     This arm's chains then continue from that arm's last trials.
     """
+    # A key is ARM/REPEAT/HASH: all but the arm must be equal.
     if other.key.rsplit("/", 2)[1:] != search.key.rsplit("/", 2)[1:]:
         return False
     return len(find_arm(plan.study, other.arm).then) < len(find_arm(plan.study, search.arm).then)

@@ -9,7 +9,7 @@ from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import PAIRS
 
-FORWARD_PASSES = 3  # that a training step takes, about
+FORWARD_PASSES = 3  # of work in a training step, about: the backward pass takes two
 # The speed of a whole training step relative to a matrix product, as measured: small models spend
 # their time between the products (`python -m benchmarks.plan_efficiency`).
 EFFICIENCY, AT_FLOPS, GROWTH, MOST_EFFICIENT = 0.22, 0.5e6, 0.43, 1.3
@@ -22,11 +22,12 @@ def training_tokens(config: Config, num_train: int) -> int:
     if not config.kind.assembles:
         return 0
     if config.kind.reads == PAIRS:
-        return config.training.epochs * num_train
+        return config.training.epochs * num_train  # each target token once an epoch, in any batch
     training: TrainingConfig = config.sections["training"]
     rows = training.batch_size
     if training.batching == "circular":
         return training.epochs * training.circular_updates(num_train) * rows * training.window
+    # A row of n tokens has n - 1 targets.
     return training.epochs * _steps(training, num_train // rows - 1) * rows
 
 
@@ -47,6 +48,7 @@ def flops_per_token(
         return 0.0
     from ablate.model.assemble import assemble
 
+    # On the device "meta", the largest model takes no memory.
     assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
     steps = sentence or config.sections["training"].window
     return FORWARD_PASSES * assembly.model.flops_per_token(steps)
@@ -75,7 +77,7 @@ def matrix_rate(threads: int, precision: str) -> float:
 
     torch.set_num_threads(threads)
     left, right = rounded(torch.randn(2, MATRIX, MATRIX), getattr(torch, precision))
-    torch.mm(left, right)
+    torch.mm(left, right)  # not timed: the first product also starts torch's threads
     start, rounds = time.perf_counter(), 0
     while time.perf_counter() - start < 0.1:
         torch.mm(left, right)

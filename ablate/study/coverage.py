@@ -45,7 +45,7 @@ def _studies() -> tuple[Study, ...]:
 
 def _arms(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator[Reproduction]:
     """Yield the arms that name the row, or another row of the same system, or show it."""
-    if not row.cells:
+    if not row.cells:  # a figure, or a table of words
         yield from _analysed(studies, paper, row)
     rows = {(paper, row.table, row.model, row.variant), row.same_as}
     for study in studies:
@@ -68,6 +68,7 @@ def _analysed(studies: Sequence[Study], paper: str, row: papers.Row) -> Iterator
         for word in study.analyses:
             if (study.paper, word.shows) != (paper, row.table):
                 continue
+            # Of a figure of several models, an analysis names its arms in their order.
             own = zip(models, word.arms, strict=True) if len(models) > 1 else None
             names = [arm for model, arm in own if model == row.model] if own else word.arms
             for arm in (arm for arm in study.design.arms if arm.name in names):

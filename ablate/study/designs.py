@@ -72,7 +72,7 @@ def factorial(factors: Factors) -> Design:
     fields.check_value(factors, Factors, "factors", StudyError, "factorial")
     _check_apart(factors)
     check_num_arms(math.prod(map(len, factors.values())), "factorial")
-    crossed = itertools.product(*(factor for factor in factors.values()))
+    crossed = itertools.product(*factors.values())
     chosen = (dict(zip(factors, levels, strict=True)) for levels in crossed)
     return Design("factorial", tuple(_combination(factors, levels) for levels in chosen))
 
@@ -109,7 +109,7 @@ def fractional_factorial(factors: Factors, generators: Mapping[str, Sequence[str
             raise StudyError(wrong_value("levels", list(levels), "two levels", f"{what}: {factor}"))
     check_num_arms(2 ** len(free), what)
     combined = f"combinations of {len(generators)} generators"
-    check_num_arms(2 ** len(generators), what, combined)
+    check_num_arms(2 ** len(generators), what, combined)  # `_aliases` goes through all
     signs = (
         dict(zip(free, row, strict=True)) for row in itertools.product((-1, 1), repeat=len(free))
     )
@@ -123,13 +123,14 @@ def fractional_factorial(factors: Factors, generators: Mapping[str, Sequence[str
 def _aliases(factors: list[str], generators: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """List the main effects and two-factor interactions that are the same number in the design."""
     words = [frozenset({made, *by}) for made, by in generators.items()]
+    # All products of words. A factor times itself is 1, so it drops out: hence `^`.
     group = {frozenset()}
     for word in words:
         group |= {word ^ other for other in group}
     effects = [frozenset(e) for n in (1, 2) for e in itertools.combinations(factors, n)]
     classes: dict[frozenset, list[str]] = {}
     for effect in effects:
-        key = frozenset(effect ^ word for word in group)
+        key = frozenset(effect ^ word for word in group)  # the same for all that are aliased
         classes.setdefault(key, []).append(" x ".join(sorted(effect, key=factors.index)))
     return tuple(f"aliased: {' = '.join(names)}" for names in classes.values() if len(names) > 1)
 
@@ -168,6 +169,7 @@ def _check_apart(factors: Factors) -> None:
 def check_num_arms(num: int, where: str, what: str = "arms") -> None:
     """Check how many arms a design has, before they are made."""
     if num > MAX_ARMS:
+        # A product of levels may have more digits than Python writes.
         shown = f"{num:,}" if num < 10**15 else "more than 10**15"
         raise StudyError(
             f"{where}: {shown} {what} are too many for one study. The limit is {MAX_ARMS:,}. "

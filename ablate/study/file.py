@@ -15,6 +15,7 @@ from ablate.study.study import Study
 from ablate.trial.user.user_code import executed, line_of
 
 _PACKAGE = Path(__file__).parents[1]
+# As Python words a wrong call: `Arm.__init__() got an unexpected keyword argument 'x'`.
 _WRONG_CALL = re.compile(
     r"(?P<word>\w+?)(\.__init__)?\(\) "
     r"(?P<what>got an unexpected|got multiple|missing|takes) (?P<details>.*)"
@@ -24,7 +25,7 @@ _WRONG_CALL = re.compile(
 def shipped() -> dict[str, Path]:
     """Return the file of each study that comes with the package, by name."""
     folders = (_PACKAGE / "studies", _PACKAGE.parent / "studies")  # of a wheel, of a checkout
-    folder = next(filter(Path.is_dir, folders), folders[-1])
+    folder = next(filter(Path.is_dir, folders), folders[-1])  # neither: its glob finds nothing
     return {file.stem: file for file in sorted(folder.glob("*.py"))}
 
 
@@ -69,7 +70,7 @@ def _execute(file: Path) -> ModuleType:
     try:
         return executed(file, f"ablate_study.{file.stem}")
     except TechniqueError as error:
-        cause = error.__context__
+        cause = error.__context__  # `executed` raises `from None`, which leaves the context
         raise (_explain(cause, file) if isinstance(cause, TypeError) else None) or error from None
 
 

@@ -31,6 +31,7 @@ def check_inherited(search: PlannedSearch, where: str) -> None:
     for name in search.inherits.over:
         if name not in rows:
             raise StudyError(unknown("open row", name, rows, f"{where}: over"))
+        # Arms set fields, and `Search(rows=...)` sets rows by name.
         keys = (name, rows[name].field or name)
         key = next((key for key in keys if key in search.fixed), None)
         if key is not None:

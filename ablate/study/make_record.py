@@ -35,13 +35,13 @@ def called(
     kind: type,
     expected: str,
 ) -> Any:
-    """Return what a function that the study's author wrote says of an arm's values."""
+    """Return the result of a function that the study's author wrote, for an arm's values."""
     what = f"{study.file or study.name}: {word} = {getattr(function, '__name__', function)}"
     try:
-        answer = function(dict(values))
+        answer = function(dict(values))  # a copy, which the function may change
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # SystemExit too: `exit()` must not end a run without a word
         raise raised(error, what, [study.file]) from None
     if not isinstance(answer, kind):
         raise StudyError(f"{what} returned {answer!r}. Expected: {expected}.")
@@ -83,10 +83,10 @@ def make_record(
         tables=tuple(study.tables),
         file=study.file,
         command=command,
-        folder=os.getcwd(),
+        folder=os.getcwd(),  # where relative paths of file and command start
         corpus=corpus.name if corpus else "",
         corpus_digest=_digest(study, corpus, data) if corpus else "",
-        level=getattr(corpus, "level", ""),
+        level=getattr(corpus, "level", ""),  # which only texts have
         judged_by=metric,
         columns=columns,
         num_seeds=scale.seeds,
@@ -146,6 +146,7 @@ def study_metrics(
                 f"{_names([metric])}, which decides. Instead: arms that all report it."
             )
     every = [*measured.values(), *configs.values(), configs[study.base_arm]]
+    # Where arms differ in a column's metric, the base arm decides: it comes last.
     columns = {name: m for config in every for name, m in _by_name(config).items()}
     columns[MORE_PARAMETERS.name] = MORE_PARAMETERS
     return metric, tuple(columns[_known("column", n, columns, where)] for n in study.columns)
@@ -238,7 +239,7 @@ def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Valu
     if not study.measure or not trained or study.runner or not kind_of(values, where).assembles:
         return None
     for changes in (
-        {"evaluator": NONE},
+        {"evaluator": NONE},  # the arm's own have run at the end of its training
         study.measure,
         scale.stage_changes.get(StageName.MEASURE, {}),
         arm.stages.get(StageName.MEASURE, {}),
@@ -250,7 +251,7 @@ def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Valu
 def _last_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Values:
     """Return the values of an arm's last trials: after all of its stages."""
     if not kind_of(values, arm_location(study, arm.name)).assembles:
-        return values  # these have no stages
+        return values  # such trials have no stages
     for stage in arm_stages(scale, arm):
         values = merge(values, stage.changes)
     return values
@@ -267,6 +268,7 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
     """Count the parameters of an arm's last model; None if it spans several models."""
     if not config.kind.assembles:
         return None  # n-gram models have counts, and functions are counted when they run
+    # Such a stage trains one gate over the models of all seeds.
     if any(stage.trains and stage.over == "seeds" for stage in arm_stages(scale, arm)):
         return None
     from ablate.data.kinds import source_of
@@ -291,13 +293,14 @@ def published_cells(
     """Return the published results of this metric for this arm, by split (or `metric.of`)."""
     chosen = [
         cell
+        # `published` comes last: of two results for a split, the last one counts.
         for names in [*arm.also_published, *([arm.published] if arm.published else [])]
         for cell in _cells_named(study, arm, *names)
         if cell.metric in metric.published and metric.split_of(cell.split)
     ]
     corpora = list(dict.fromkeys(cell.corpus for cell in chosen))
     if len(corpora) > 1:
-        if not config.kind.slots:
+        if not config.kind.slots:  # a task of a study's own has no corpus that a paper names
             expected = f"(model, variant, corpus), with a corpus of {', '.join(corpora)}"
             where = arm_location(study, arm.name)
             raise StudyError(wrong_value("published", arm.published, expected, where))

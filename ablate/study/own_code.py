@@ -1,4 +1,4 @@
-"""What of the user's code the trials of a study run: functions of tasks, and techniques."""
+"""The user's code that the trials of a study run: functions of tasks, and techniques."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def used_code(
     stages = (*scale.stages, *(stage for arm in arms for stage in arm.then))
     searches = (scale.search, *(stage.search for stage in stages))
     spaces = (find_space(study, search.space) for search in searches if search)
+    # Looked for anywhere in these texts: rather one too many than one too few.
     named = f"{scale}{arms}{study.measure}{[space.rows for space in spaces]}"
     return [*kinds.values(), *(t for t in own if t in used or t.name in named)]
 

@@ -39,11 +39,11 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     load_own(study.techniques)
     name, scale = study.scale(scale_name)
     arms = _chosen_arms(study, scale)
-    _check_size(study, name, scale, arms)
+    _check_size(study, name, scale, arms)  # first, since all else takes time for each arm
     _check_column(study, name, scale, arms)
     values, configs = _resolved(study, scale, arms)
     whole = with_own_file(study, used_code(study, scale, arms, configs))
-    if whole is not study:
+    if whole is not study:  # executing the file registers its code again: resolve to the new
         study = whole
         load_own(study.techniques)
         values, configs = _resolved(study, scale, arms)
@@ -98,6 +98,7 @@ def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:
         searches += chain.searches
     plan = replace(plan, searches=(*plan.searches, *searches))
     records = (*plan.record.searches, *_search_records(plan, searches))
+    # Seed by seed, so that a study that stops has whole pairs. The sort is stable.
     every = tuple(sorted(planned.values(), key=lambda planned: planned.seed_index))
     record = replace(plan.record, trials=every, searches=records)
     in_order = [trials[trial_id] for trial_id in starting_order(every)]
@@ -206,7 +207,7 @@ def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
 def _check_stages(
     study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
 ) -> None:
-    """Check that what follows training has weights to build on: those of a language model."""
+    """Check that stages after training have weights to build on: those of a language model."""
     for arm in arms:
         kind = configs[arm.name].kind
         after = [stage.name for stage in (*scale.stages, *arm.then)]

@@ -1,4 +1,4 @@
-"""What is planned of a study, as data: its trials, its searches, and what follows a search."""
+"""A planned study, as data: its trials, its searches, and what follows a search."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class PlannedSearch:
         """A name for the sampler's records that is the same for every equal search."""
         words, sampler = self.words, self.sampler.identity(by_window=False)
         how = [words.sampler, words.early_stopping, words.synchronous, words.batch, self.seed]
+        # Hashed only if used, so that a search from before such a word keeps its key.
         how += [parent.id for parent in self.parents]
         how += [dict(words.rows)] if words.rows else []
         how += [list(self.inherits.over)] if self.inherits else []
@@ -65,7 +66,7 @@ class Chains:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A study at a scale, resolved: what is known of its trials before any of them runs."""
+    """A study at a scale, resolved: its trials as they are known before any of them runs."""
 
     study: Study
     scale_name: str

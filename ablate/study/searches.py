@@ -36,7 +36,7 @@ def plan_searches(
 ) -> tuple[tuple[PlannedSearch, ...], list[str]]:
     """Plan the search of every arm, for every repeat; and notes on what arms do not search."""
     space = _checked_space(plan, words)
-    for arm, base in values.items():
+    for arm, base in values.items():  # a wrong change is an error now, not in the first trial
         resolve_arm(plan.study, arm, merge(base, words.changes, arm_location(plan.study, arm)))
     arms = {arm: _tuned_arm(plan, find_arm(plan.study, arm), space) for arm in values}
     location = f"{plan.study.file or plan.study.name}: search"
@@ -46,6 +46,7 @@ def plan_searches(
             arm=arm,
             repeat=repeat,
             values=base,
+            # What is set on purpose wins over what is only left alone.
             fixed={**left[arm], **arms[arm].fixed, **words.rows},
             left=left[arm],
             space=space,
@@ -64,7 +65,7 @@ def plan_searches(
 
 
 def _checked_space(plan: Plan, words: Search) -> spaces.Space:
-    """Return the space of a search, after the checks of what does not depend on its arm."""
+    """Return the space of a search, after the checks that are the same for every arm."""
     choice(SAMPLER, words.sampler, words.options, f"{plan.study.file or plan.study.name}: search")
     space = find_space(plan.study, words.space)
     space.check()
@@ -123,6 +124,7 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
         plan,
         merge(merge(search.values, sampled), search.words.changes),
         arm=search.arm,
+        # An evaluation has its model's seed; a training a large one: confirmations count from 1.
         seed=search.model.get("seed", derived_seed("search", search.seed, index) % 2**31),
         evaluates=bool(search.parents),
         reads_test=False,

@@ -26,7 +26,7 @@ def smaller(
             key: value / strengths
             for key, value in values.items()
             if key.startswith("regularizer.") and key.split(".")[1] not in but
-            if type(value) in (int, float)
+            if type(value) in (int, float)  # True is an int to `isinstance`
         }
         match values.get("head.experts"):
             case int(count):

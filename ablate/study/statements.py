@@ -34,13 +34,13 @@ class Written:
 
     @property
     def binds(self) -> set[str]:
-        """The names that it gives a value."""
+        """The names to which the statement gives a value."""
         symbols = self._table.get_symbols()
         return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
 
     @cached_property
     def reads(self) -> set[str]:
-        """The names whose values it reads when it is executed; classes' bodies are."""
+        """The names whose values are read when the statement is executed, class bodies included."""
         return set(_read(self._table, called=False))
 
     @cached_property
@@ -103,9 +103,9 @@ def written(text: str) -> list[Written]:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
         return []
-    source = text.encode().splitlines(keepends=True)
+    source = text.encode().splitlines(keepends=True)  # `ast` counts columns in bytes of UTF-8
     return [_written(node, source) for node in body if not _is_guard(node)] + [
-        Written(ast.unparse(inner), _lines(inner))
+        Written(ast.unparse(inner), _lines(inner))  # unparsed, since its source is indented
         for node in body
         if _is_guard(node)
         for inner in getattr(node, "body", ())
@@ -117,14 +117,14 @@ def _written(node: ast.stmt, source: list[bytes]) -> Written:
     if isinstance(node, ast.ImportFrom) and node.level:
         return Written(ast.unparse(_absolute(node)), lines)
     own = source[lines.start - 1 : lines.stop - 1]
-    own[-1] = own[-1][: node.end_col_offset]
+    own[-1] = own[-1][: node.end_col_offset]  # before the start, which may be on the same line
     own[0] = own[0][node.col_offset :]
     return Written(b"".join(own).decode(), lines)
 
 
 def _lines(node: ast.stmt) -> range:
     decorators = getattr(node, "decorator_list", ())
-    first = min([node.lineno, *(each.lineno for each in decorators)])
+    first = min([node.lineno, *(each.lineno for each in decorators)])  # `lineno` is of the `def`
     return range(first, (node.end_lineno or node.lineno) + 1)
 
 
@@ -139,6 +139,7 @@ def _absolute(node: ast.ImportFrom) -> ast.ImportFrom:
 
 
 def _is_guard(node: ast.stmt) -> bool:
+    # A script that is run executes the body, whose statements count as if they stood at the top.
     return isinstance(node, ast.If) and ast.unparse(node.test) in (
         "__name__ == '__main__'",
         "'__main__' == __name__",
@@ -148,6 +149,7 @@ def _is_guard(node: ast.stmt) -> bool:
 def literal(name: str, value: Any) -> str | None:
     """The statement that gives a name a value of plain data; None for any other value, and for one
     that is secret. What a script's arguments say is written down, since a worker has others."""
+    # These very types: the name of a subclass would have to be imported from somewhere.
     if type(value) in (argparse.Namespace, SimpleNamespace):
         inner = _plain(vars(value))
         made = f"{type(value).__name__}(**{inner})"
@@ -166,11 +168,11 @@ def _plain(value: Any) -> str | None:
 
 def _is_plain(value: Any) -> bool:
     if type(value) in (list, tuple, dict) and len(value) > LONGEST:
-        return False
+        return False  # its text would be too long, and take time to write
     if type(value) in (list, tuple):
         return all(map(_is_plain, value))
     if type(value) is dict:
         return all(map(_is_plain, (*value, *value.values())))
     if type(value) is float:
-        return math.isfinite(value)
+        return math.isfinite(value)  # `nan` and `inf` are names that Python does not know
     return value is None or type(value) in (bool, int, str, bytes)

@@ -114,7 +114,7 @@ def check(study: Study) -> None:
 
 
 def _check_metrics(study: Study) -> None:
-    """Check what can be known of metrics before any arm is resolved."""
+    """Check the names of metrics, as far as is possible before any arm is resolved."""
     for name in study.measure:
         if name.partition(".")[0] != "evaluator":
             expected = "'evaluator' or 'evaluator.<name>.<field>'"
@@ -123,7 +123,7 @@ def _check_metrics(study: Study) -> None:
     if twice is not None or study.metric in study.columns:
         expected = "each metric once, and not the one that decides"
         raise StudyError(wrong_value("columns", list(study.columns), expected))
-    if not study.techniques:  # these may register evaluators
+    if not study.techniques:  # such files may register evaluators
         for word, names in (("metric", [study.metric]), ("columns", study.columns)):
             named = [name.partition(".")[0] for name in names if "." in name]
             _check_known("evaluator", named, registry.names("evaluator"), word)

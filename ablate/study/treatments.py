@@ -1,4 +1,4 @@
-"""What the search of an arm leaves alone, because the study asks about it.
+"""The fields that an arm's search leaves alone, because the study asks about them.
 
 A field that some arm sets tells arms apart. An arm that does not set it keeps its own value, and
 its search skips the space's row for it; otherwise a control could adopt the treatment. The same
@@ -20,8 +20,8 @@ from ablate.config.resolve import SINGLE_SLOTS
 from ablate.errors import StudyError, unknown
 from ablate.space.row import Choices, Fixed, Range, Row, same
 from ablate.space.space import Space
+from ablate.study.words import Values
 
-Values = Mapping[str, Any]
 SHOWN = 3  # arms that a note names
 
 
@@ -68,6 +68,7 @@ def left_alone(
         for row in arm.space.order:
             field = row.field or ""
             studied = _whole(field) in differing and not arm.sets(field)
+            # Rows before this one count, since its condition may depend on them.
             if studied and arm.changes(row, {**arm.fixed, **unsearched}):
                 unsearched[field] = arm.config.flat.get(field)
     return left
@@ -101,6 +102,7 @@ def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) 
             raise StudyError(
                 unknown("field that an arm sets", field, set_by_arms, f"{where}: also")
             )
+    # A number that arms only set to 0 is searched where the technique is on.
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
     neural = [arm.config for arm in arms.values() if arm.config.kind.assembles]
     for slot in SINGLE_SLOTS:

@@ -31,7 +31,7 @@ class Ledger:
         self._unsaved = 0.0  # seconds
 
     def _saved(self) -> dict[str, Any]:
-        """What was saved earlier. Without a budget nothing depends on it."""
+        """The account that was saved earlier. Without a budget its damage is no error."""
         try:
             saved = self.store.read_json(self._key) or {}
             if not _is_ledger(saved):
@@ -57,7 +57,7 @@ class Ledger:
         budget = self.budget
         if trial_id in self.reserved:
             return self.overtime
-        started = trial_id in self.epochs_of
+        started = trial_id in self.epochs_of  # once counted, a trial is not counted again
         if budget.trials is not None and self.trials >= budget.trials and not started:
             return f"the budget of {budget.trials} trials is spent"
         if budget.epochs is not None and self.epochs >= budget.epochs:
@@ -85,6 +85,7 @@ class Ledger:
         """Reserve a trial's GPU-hours, durably, before it is launched."""
         self.epochs_of.setdefault(trial_id, 0)
         hours = 0.0 if self.budget.gpu_hours is None else self.budget.gpu_hours_per_trial
+        # A trial that resumes keeps its reservation, which may have grown since.
         self.reserved.setdefault(trial_id, hours * self.gpus)
         self.write_if_limited()
 
@@ -131,6 +132,7 @@ class Ledger:
 def _seconds(journal: Journal) -> float:
     """The seconds of a trial since it was first started, or tried again after a failure."""
     at = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
+    # A trial that is tried again starts without attempts, and may still have earlier epochs.
     start = journal.attempts[0].from_epoch if journal.attempts else 0
     evaluated = (journal.outcome.seconds if journal.outcome else None) or 0.0
     return at[-1] - at[min(start, len(at) - 1)] + evaluated

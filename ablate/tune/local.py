@@ -11,7 +11,7 @@ from ablate.tune.schedule import Schedule, take_in
 from ablate.tune.worker import Worker
 
 Order = Callable[[Trial], Mapping[str, Any]]
-ELSEWHERE_SECONDS = 1.0  # until it is asked again whether another study's driver has ended a trial
+ELSEWHERE_SECONDS = 1.0  # between looks whether another study's driver has ended a trial
 
 
 def run(schedule: Schedule, order: Order) -> None:

@@ -42,14 +42,23 @@ MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
 class Listener:
     """Is notified of events, which by default it ignores; decides nothing."""
 
-    def started(self, trial: Trial) -> None: ...
-    def progress(
-        self, trial_id: str, epoch: Epoch | None, reached: float | None = None
-    ) -> None: ...
-    def finished(self, trial_id: str, journal: Journal) -> None: ...
-    def retried(self, trial_id: str, why: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def planned(self, record: StudyRecord) -> None: ...
+    def started(self, trial: Trial) -> None:
+        """A trial is about to run."""
+
+    def progress(self, trial_id: str, epoch: Epoch | None, reached: float | None = None) -> None:
+        """A slice of a trial has ended: with an epoch or without, after `reached` epochs."""
+
+    def finished(self, trial_id: str, journal: Journal) -> None:
+        """A trial has its outcome, from this run or from an earlier one."""
+
+    def retried(self, trial_id: str, why: str) -> None:
+        """Another worker resumes a trial whose worker died."""
+
+    def note(self, text: str) -> None:
+        """The user should read this text."""
+
+    def planned(self, record: StudyRecord) -> None:
+        """The plan is known, or has grown."""
 
 
 class Schedule:
@@ -83,6 +92,7 @@ class Schedule:
         self._interrupted = set(self.ledger.reserved)  # what ran when the driver before was killed
         self._begin_searches()
         self._admit(plan.trials)
+        # Searches of an earlier run may be over, and their winners may start further searches.
         while self._confirm_winners():
             pass
         self._release_removed()
@@ -95,7 +105,7 @@ class Schedule:
 
     @property
     def reused(self) -> list[str]:
-        """Notes on trials from before an edit of the user's files, which it does not run again."""
+        """Notes on trials from before an edit of the user's files, which are not run again."""
         return reused(self._edited)
 
     def close(self) -> None:
@@ -127,6 +137,7 @@ class Schedule:
     def next(self) -> Trial | None:
         """The next trial that can start now, or None."""
         self._tick()
+        # The drivers that ran these may have ended them, or died, since the last call.
         self._waiting |= self.elsewhere
         self.elsewhere.clear()
         while not self.exhausted:
@@ -134,16 +145,18 @@ class Schedule:
             if trial is None:
                 return None
             if trial.id in self._running:
-                continue
+                continue  # another search has suggested it, too
             if not self._claims.claim(trial.id):
                 self._wait_for(trial)
                 continue
+            # Under the claim, since another driver may have ended the trial until a moment ago.
             if self._is_known(trial):
                 self._claims.release(trial.id)
                 continue
             refusal = self.ledger.refusal(trial.id)
             if refusal is not None:
                 self._claims.release(trial.id)
+                # A search gives a trial only once: without this, the study would seem complete.
                 self._waiting.setdefault(trial.id, trial)
                 self.closed_reason = refusal
                 return None
@@ -225,7 +238,7 @@ class Schedule:
         self.note(f"{trial.name} starts again: {NO_WEIGHTS if journal.lacks_weights else why}")
 
     def _note_what_a_loop_keeps(self, trial_id: str, epoch: int) -> None:
-        """Note after two epochs, in which all is seen that changes, what a cut trial would lose."""
+        """Note what a cut trial would lose, after two epochs: by then each change was seen."""
         trial = self._running.get(trial_id)
         if epoch == LOOP_IS_KNOWN and trial is not None and trial.config.kind.function is not None:
             self._note_kept(journals.read(self.store, trial_id))
@@ -296,6 +309,7 @@ class Schedule:
             if trial is not None:
                 self._record()
                 return trial
+        # The trials that confirm a winner may start now.
         return self._next_ready() if self._confirm_winners() else None
 
     def _can_begin(self, search: ArmSearch) -> bool:
@@ -406,7 +420,7 @@ class Schedule:
             return False
         if not self._is_built_on(trial.id):
             return False
-        if trial.id not in self._has_weights:
+        if trial.id not in self._has_weights:  # each look reads and verifies the whole file
             self._has_weights[trial.id] = checkpoint.has_weights(self.store, trial.id)
         return not self._has_weights[trial.id]
 
@@ -438,6 +452,7 @@ class Schedule:
         self.closed_reason = self.closed_reason or self.ledger.overtime
 
     def note(self, text: str) -> None:
+        """Tell the user."""
         self.listener.note(text)
 
 

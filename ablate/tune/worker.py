@@ -20,7 +20,7 @@ from ablate.trial.provenance import trust
 from ablate.trial.run import TrialRun
 from ablate.tune.cluster.parcel import unpacked
 
-SLICE_SECONDS = 2.0
+SLICE_SECONDS = 2.0  # a driver that stops waits this long: it is heard between slices
 
 
 class Worker:

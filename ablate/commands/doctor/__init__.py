@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from ablate.commands import _options
 
@@ -10,6 +11,7 @@ EXAMPLE = "ablate doctor"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate doctor`."""
     parser.add_argument(
         "--cluster",
         nargs="?",
@@ -25,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
     from ablate.commands.doctor import examine
 
     if options.cluster == "":
-        options.cluster = _options.default_cluster()
+        # "auto" is Ray's name for the cluster of this host.
+        options.cluster = os.environ.get("RAY_ADDRESS") or "auto"
     else:
         _options.settle_cluster(options)
     return examine.examine(_options.workspace(options), options.cluster)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.trial.provenance.environment import versions
 
-SECONDS = 50.0
+SECONDS = 50.0  # below `examine.PATIENCE_S`, so that the user reads this check's remedy
 SAME = ("ablate", "torch", "numpy", "ray", "pyarrow")  # versions that all hosts must share
 TOKEN = "RAY_AUTH_TOKEN"
 IS_IT_UP = (
@@ -71,6 +71,7 @@ def cluster(address: str) -> Iterator[Finding]:
     if ":" in address:  # without a listener, Ray would try for most of a minute
         parts = urlsplit(f"//{address}")
         try:
+            # 6379 is the port of `ray start --head`, if it names none.
             socket.create_connection((parts.hostname or "", parts.port or 6379), timeout=8).close()
         except OSError as error:
             yield Finding(FAIL, f"{address} does not answer: {error}", IS_IT_UP, 5)
@@ -95,6 +96,7 @@ def interpret(out: str, err: str, address: str) -> list[Finding]:
     hosts = [line.removeprefix("HOSTS ") for line in out.splitlines() if line.startswith("HOSTS ")]
     if hosts:
         return compare(json.loads(hosts[0]), versions())
+    # The last line of a traceback is the error itself.
     last = (err.strip().splitlines() or ["it printed nothing"])[-1][:300]
     if "token" in err.lower() and ("auth" in err.lower() or "invalid" in err.lower()):
         found = f"the Ray at {address} refuses the token: {last}"
@@ -125,6 +127,6 @@ def compare(hosts: Sequence[Mapping[str, Any]], ours: Mapping[str, str]) -> list
             remedy = "Start its Ray with --num-gpus, or name nvidia.com/gpu."
             text = f"{name} has {host['gpus']} GPUs, and Ray sees {seen:g}"
             findings.append(Finding(FAIL, text, remedy, 5))
-    if not cpus:
+    if not cpus:  # no failure: a cluster may start with a head that runs no trials
         findings.append(Finding(WARN, "no host has CPUs now", "An autoscaler may start some."))
     return findings

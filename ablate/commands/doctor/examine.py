@@ -52,7 +52,9 @@ class Running:
     def __init__(self, check: Check, workspace: Workspace) -> None:
         self.check, self._found = check, list[Finding]()
         self._thread = threading.Thread(
-            target=lambda: self._found.extend(check.findings(workspace)), daemon=True
+            # A daemon does not keep the process from ending.
+            target=lambda: self._found.extend(check.findings(workspace)),
+            daemon=True,
         )
         self._thread.start()
 

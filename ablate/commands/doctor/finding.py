@@ -1,4 +1,4 @@
-"""What `ablate doctor` is made of: checks, and what they find."""
+"""The checks of `ablate doctor`, and their findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """Something that a study needs: how to find out about it, and the way out if an error does."""
+    """Something that a study needs: its check, and the remedy if the check raises an error."""
 
     name: str
     run: Callable[[Workspace], Iterable[Finding]]
@@ -50,6 +50,6 @@ class Check:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The error that the others come from."""
+    """The error from which the others followed."""
     cause = error.__cause__ or error.__context__
     return first_cause(cause) if cause else error

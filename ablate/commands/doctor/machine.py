@@ -40,6 +40,7 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
     for text in metadata.requires("ablate") or []:
         package, _, condition = text.partition(";")
         needed = REQUIREMENT.match(package)
+        # Of the extras, `study` alone is what studies need.
         if needed is None or ("extra" in condition and "study" not in condition):
             continue
         name, bounds = needed[1], dict(BOUND.findall(needed[2]))
@@ -110,6 +111,7 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
         last = (result.stderr.strip().splitlines() or [signal])[-1]
         yield Finding(FAIL, f"torch cannot be imported: {last}", "Install it again.", 7)
         return
+    # The last line: libraries may print before.
     gpus, cuda, kernels, details = json.loads(result.stdout.splitlines()[-1])
     yield _gpus(gpus, cuda)
     yield _kernels(kernels, details)

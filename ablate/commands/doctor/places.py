@@ -23,6 +23,7 @@ from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
 CHECK_SECONDS = 2.0  # of a database of gigabytes, a check reads all
+# 2 MB in a temporary table, which ends with the transaction.
 FILL = """
 create temporary table ablate_doctor on commit drop as
 select repeat(md5(number::text), 32) from generate_series(1, 2000) as number
@@ -35,7 +36,7 @@ REMEDIES = {  # by words of the database
     "No space left": "Give its volume more space, or delete what is old; drivers wait until then.",
     "password authentication": PASSWORD,
     "no password": PASSWORD,
-    "": "Is the database up, and is this its host?",
+    "": "Is the database up, and is this its host?",  # for any other words
 }
 ANSWERS = {
     401: "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the token.",
@@ -53,6 +54,7 @@ def folder(workspace: Workspace) -> Iterator[Finding]:
     elif (parent := existing(path)).is_dir() and os.access(parent, os.W_OK):
         yield Finding(OK, f"{path} will be created by the first study")
     else:
+        # `Check` shows the remedy of another folder for such an error.
         raise PermissionError(f"{path} cannot be created: {parent} is not writable")
 
 
@@ -65,7 +67,7 @@ def store(workspace: Workspace) -> Iterator[Finding]:
     opened = Store(uri)
     opened.write(probe, b"probe")
     read = opened.read(probe)
-    opened.delete(probe.partition("/")[0])
+    opened.delete(probe.partition("/")[0])  # the folder, with the probe in it
     if read != b"probe":
         raise StoreError(
             f"{uri} does not return what was written. Choose another store with --store (or "
@@ -110,7 +112,7 @@ def searches(workspace: Workspace) -> Iterator[Finding]:
 
 
 def database(url: str, if_damaged: str) -> Finding:
-    """Whether a database can be read; one of Postgres, whether it can be written, too."""
+    """Whether a database can be read; for Postgres, also whether it can be written."""
     try:
         if url.startswith("sqlite"):
             return _sqlite(Path(unquote(urlsplit(url).path)[1:]), if_damaged)
@@ -133,11 +135,13 @@ def database(url: str, if_damaged: str) -> Finding:
 
 
 def _sqlite(file: Path, if_damaged: str) -> Finding:
-    """What SQLite's own check says; of a database of gigabytes, it is stopped."""
+    """The result of SQLite's own check, which is stopped early in a database of gigabytes."""
     if not file.exists():
         return Finding(OK, f"{file} will be created by the first study that needs it")
     part, end = "", time.monotonic() + CHECK_SECONDS
+    # Read only, since a check changes nothing.
     with contextlib.closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as db:
+        # Every 1,000 instructions of SQLite's machine; True interrupts the check.
         db.set_progress_handler(lambda: time.monotonic() > end, 1000)
         try:
             result = db.execute("PRAGMA quick_check(1)").fetchone()[0]

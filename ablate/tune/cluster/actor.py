@@ -43,7 +43,7 @@ class WarmWorker(Trainable):
             if self._worker is not None:
                 self._worker.save()
         except TakenOver:
-            return None  # what the other worker learned is saved by it
+            return None  # the other worker saves what it learns
         except Exception as error:
             return _as_text(error)
         return None

@@ -80,7 +80,7 @@ def _control(drive: Drive, fleet: Fleet, path: str, watch: Watch) -> None:
         watch.check()  # is this why?
         raise drive.failure or TrialError(f"Ray Tune gave up: {error}") from error
     finally:
-        if not watch.has_seen_a_death:
+        if not watch.has_seen_a_death:  # a call to a dead Ray would block
             controller.cleanup()
     drive.raise_failure()
 

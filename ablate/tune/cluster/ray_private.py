@@ -26,7 +26,6 @@ from ray.tune.experiment import Trial as TuneTrial
 
 PATIENCE_SECONDS = 30.0  # to wait for a starting actor while another one is free
 
-
 _NODE, _SERVICES = "ray._private.node:Node", "ray._private.services"
 _WORKER, _TUNE = "ray._private.worker", "ray.tune.execution.tune_controller:TuneController"
 _ACTORS = "ray.air.execution._internal.actor_manager:RayActorManager"

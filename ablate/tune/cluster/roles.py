@@ -130,6 +130,7 @@ class Drive(FIFOScheduler):
         if any(trial_id not in self._saves for trial_id in running):
             return False
         refs = [self._saves[trial_id] for trial_id in running]
+        # Hardly waits: between two looks Tune's loop takes a step, in which it notices deaths.
         if refs and ray.wait(refs, num_returns=len(refs), timeout=0.05)[1]:
             return False
         for trial_id in running:

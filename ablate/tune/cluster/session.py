@@ -63,7 +63,7 @@ def _join(fleet: Fleet, stack: contextlib.ExitStack) -> None:
         raise
     except Exception as error:
         raise TrialError(_no_ray(address, error)) from error
-    finally:
+    finally:  # after an error, too: Ray may have started, with too few GPUs for example
         stack.callback(ray.shutdown)
 
 
@@ -201,6 +201,7 @@ def _detached_processes() -> Iterator[Callable[..., subprocess.Popen]]:
 @contextlib.contextmanager
 def _handlers_restored() -> Iterator[None]:
     """Restore the caller's signal handlers: Ray installs its own for SIGTERM."""
+    # Python lets no other thread set handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

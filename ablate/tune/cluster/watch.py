@@ -103,6 +103,7 @@ class Watch:
 
 def _patience(what: str) -> float:
     """Seconds to wait for a silent part. A GCS may come back, if Ray is set to wait for it."""
+    # Less than Ray waits: after that, Ray ends the driver itself.
     longer = float(os.environ.get(RECONNECT, 0)) - 2 * PATIENCE_SECONDS
     return max(PATIENCE_SECONDS, longer if "GCS" in what else 0)
 
@@ -123,7 +124,7 @@ def _how(status: int) -> str:
 
 
 def _silent_part() -> tuple[str | None, bool]:
-    """What does not answer, this host's raylet or the GCS; whether this driver has started it."""
+    """The part that does not answer, raylet or GCS, and whether this driver has started it."""
     addresses = own_addresses()
     if addresses is None:
         return None, False

@@ -66,6 +66,7 @@ def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
     with answering(url):
         if not url.startswith("postgresql"):
             return optuna.storages.RDBStorage(url)
+        # Many drivers share a server's connections, and a restart leaves dead ones in the pool.
         small = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
         return patiently(lambda: PatientStorage(url, engine_kwargs=small))
 
@@ -164,9 +165,10 @@ class ArmSearch:
         trial = self._issued(*_suggested(frozen))
         if frozen.state.is_finished():
             self._count(trial, frozen)
-        elif trial.id in self._open:
+        elif trial.id in self._open:  # a repeat, which a crash kept from being closed
             self.study.tell(frozen.number, state=TrialState.FAIL)
         else:
+            # Not its number: ids are unique in a storage, numbers in a study.
             self._open[trial.id] = optuna.Trial(self.study, frozen._trial_id)
             self._ready.append(trial)
             if "ablate.stop" in frozen.user_attrs:
@@ -219,7 +221,7 @@ class ArmSearch:
         return self._spent and not self._open
 
     def abandon(self) -> None:
-        """Suggest no more trials: none that they build on will be trained, or none is left."""
+        """Suggest no more trials: their parents will not be trained, or no values are left."""
         self._abandoned = True
 
     @property
@@ -252,8 +254,8 @@ class ArmSearch:
     def _ask_one(self) -> Trial | None:
         """Ask Optuna until no earlier trial has the same values.
 
-        None if the sampler has no more, or a finite space gives a trial of this search again: that
-        has its result, or will.
+        None if the sampler has no more values, or a finite space gives a trial that the search
+        already has.
         """
         index = self._asked
         suggestion, sampled = self._drawn(index)
@@ -273,6 +275,7 @@ class ArmSearch:
     def _drawn(self, index: int) -> tuple[optuna.Trial, dict[str, Any]]:
         repeats = 0
         while True:
+            # Optuna seeds numpy's old generator, which takes 32 bits.
             seed = derived_seed("ask", self.planned.seed, index, repeats) % 2**32
             self.study.sampler = self._sampler(seed, at_random=repeats > MAX_REPEATS)
             with sampling.guarded(self._chosen):
@@ -303,7 +306,7 @@ class ArmSearch:
         A trial that is run again because its files were lost stops where it stopped before.
         """
         suggestion, step = self._open.get(trial_id), epoch.number
-        if trial_id in self._stopped:
+        if trial_id in self._stopped:  # decided before a crash: the same epoch ends it again
             return step < self._stopped[trial_id]
         if suggestion is None or self.planned.words.early_stopping is None:
             return True  # without early stopping, reported values are not used

@@ -29,6 +29,7 @@ from ablate.tune.search.arm import open_storage
 FEWEST = 4  # completed trials; with fewer no importance is reported
 EVALUATORS = {
     "PED-ANOVA": lambda: PedAnovaImportanceEvaluator(),
+    # A forest that is drawn at random: with a seed, the command prints the same shares again.
     "fANOVA": lambda: FanovaImportanceEvaluator(seed=0),
 }
 

@@ -87,11 +87,11 @@ class _Lines(BaseJournalBackend):
             with self._path.open("ab") as file:
                 file.write(data)
         except OSError as error:
-            if self._path.exists():
+            if self._path.exists():  # a full disk may have taken a part of the lines
                 os.truncate(self._path, self._size)
             raise _refused(self._path, "write", error) from error
         self._size, self._sum = self._size + len(data), total
-        self._logs += map(json.loads, lines)
+        self._logs += map(json.loads, lines)  # as the next process will read them
 
     def sync(self) -> None:
         """Flush the file to disk; the first time its folder too."""

@@ -55,7 +55,7 @@ class Searches:
         return plan
 
     def _inherited_from(self, heir: PlannedSearch) -> ArmSearch | None:
-        """The search that it inherits from (same repeat), if that is open."""
+        """The search from which `heir` inherits, of the same repeat, if that search is open."""
         arm = heir.inherits.arm if heir.inherits else None
         opened = self.opened.values()
         matching = (s for s in opened if (s.planned.arm, s.planned.repeat) == (arm, heir.repeat))

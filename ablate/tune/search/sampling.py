@@ -1,4 +1,4 @@
-"""What a search asks Optuna with: the distributions of a space's rows, and a sampler over them.
+"""Optuna's part of a search: the distributions of a space's rows, and a sampler over them.
 
 A sampler is made anew for each suggestion, with a seed of its own, so that a search that is
 resumed suggests what it would have suggested. What a sampler must remember belongs into Optuna's
