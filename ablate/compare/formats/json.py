@@ -25,6 +25,7 @@ def _numbered(headings: Sequence[str]) -> list[str]:
     """The headings, each once."""
     names: list[str] = []
     for heading in headings:
+        # Also the numbered name may be taken: columns `a`, `a`, `a_2`.
         others = (f"{heading}_{number}" for number in itertools.count(2))
         free = (name for name in others if name not in (*headings, *names))
         names.append(next(free) if heading in names else heading)

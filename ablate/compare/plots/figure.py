@@ -1,7 +1,7 @@
 """What a figure shows, as data: described once, from results, and drawn by any writer.
 
-A figure has panels, a panel has two axes and marks, and a mark has its places as the axes count
-them. Nothing here knows of matplotlib: `static.py` draws a figure for files and for the report.
+A figure has panels, a panel has two axes and marks, and a mark has places in the axes' numbers.
+Nothing here knows of matplotlib: `static.py` draws a figure for files and for the report.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class Axis:
     grid: bool = True
 
     def at(self, value: float) -> Any:
-        """What stands at a place: the text of the nearest tick, or the number."""
+        """The text of the tick nearest to a value; without ticks, the value itself."""
         if not self.ticks:
             return value
+        # Marks may stand a little beside their ticks, so as not to hide each other.
         text = min(self.ticks, key=lambda tick: abs(tick[0] - value))[1]
         return f"{self.title}: {text}"
 

@@ -100,6 +100,7 @@ def _plain_numbers(axis: Any) -> None:
 
     low, high = sorted(axis.get_view_interval())
     narrow = high / max(low, 1e-12) < 8
+    # In less than a decade, a logarithmic locator finds one or two numbers, or none.
     round_numbers = LogLocator(10, (1, 2, 5), numticks=12)
     axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if narrow else round_numbers)
     axis.set_minor_locator(NullLocator())
@@ -142,6 +143,7 @@ def _look(look: described.Look) -> dict[str, Any]:
 
 def _label_ends(axes: Any, ends: Sequence[described.Label]) -> None:
     """Write names to the right of the axes, at the heights of their places, without overlap."""
+    # The layout is computed only now, and the axes' height is known after it.
     axes.figure.draw_without_rendering()
     gap = style.LINE_HEIGHT / (axes.figure.get_size_inches()[1] * axes.get_position().height)
     to_axes = axes.transData + axes.transAxes.inverted()

@@ -30,8 +30,8 @@ LOOK: dict[Any, Any] = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "svg.hashsalt": "ablate",  # the same plot, the same bytes
-    "svg.fonttype": "path",
-    "text.parse_math": False,  # a dollar in a name is one
+    "svg.fonttype": "path",  # letters as shapes: readers need not have the font
+    "text.parse_math": False,  # a dollar in a name is a dollar
 }
 
 
