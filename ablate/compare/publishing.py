@@ -117,6 +117,7 @@ def without_locations(command: str) -> str:
 def readme(published: Store, folder: str) -> str:
     """The folder's README: each study's table, and how it was made."""
     sections = [HEAD.format(folder=folder)]
+    # Studies that were published into the folder before stay in its README.
     for key in study_record.names(published):
         material = open_begun(published, key)
         reference = provenance.reference(

@@ -36,6 +36,7 @@ def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bo
     tagged = by_study(trials)
     for study in studies:
         plain, key = plain_record(study), study["study_key"]
+        # Older records do not say `smoke`.
         smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
         listed = [(trial, final) for trial, _, final in listed_trials(study, plain)]
         theirs = listed or [(r["trial"], r["in_cell"]) for r in tagged_rows(key, tagged)]

@@ -293,11 +293,13 @@ def _rows(
     """Every trial with its result in the metric of its study, if the study is recorded."""
     partly = _partly_named(named, rest)
     aside = {column for unnamed, _ in partly for column in unnamed}
+    # The seed pairs trials, and is no setting.
     own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
     asked = [own, f"[{', '.join(_unnamed(*columns) for columns in partly)}]", _texts(sorted(named))]
     metrics = {study["study_key"]: metric_of(study) for study in studies}
     columns = {key: {m.key(split): column_of(m.key(split))} for key, m in metrics.items()}
     wanted = {column for of_study in columns.values() for column in of_study.values()}
+    # A metric that no trial has reported has no column.
     numbers = wanted.intersection(map(str.lower, mirror.manifest.numbers))
     facts = list(dict.fromkeys((*FACTS, *numbers)))
     query = f"SELECT {', '.join([*asked, *map(quoted, facts)])} FROM _trials ORDER BY trial"
@@ -415,8 +417,10 @@ def _changes(groups: Iterable[Group], common: Sequence[Variant]) -> list[Change]
     )
     for group in groups:
         chosen = (item for item in group.items() if item[0][0] in ranks)
+        # The variant that more groups have is `before`, whatever the trials found.
         ordered = sorted(chosen, key=lambda item: ranks[item[0][0]])
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
+            # Equal variants in one group differ in unnamed fields.
             if before != after and a.lineage.agrees(b.lineage):
                 pairs[before, after, a.corpus, a.judged_by].append((a, b))
     return [

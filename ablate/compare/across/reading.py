@@ -86,7 +86,7 @@ def _table(source: str, corpus: str, rows: Sequence[Row]) -> Table:
 
 
 def _lines(row: Row, corpus: str) -> list[Line]:
-    order = {split: at for at, split in enumerate(SPLITS)}
+    order = {split: at for at, split in enumerate(SPLITS)}  # others come last
     places = [place for place in _places(row) if place[0] == corpus]
     return [
         Line(row, place)

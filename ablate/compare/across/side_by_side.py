@@ -175,9 +175,9 @@ def _paper(
         metric = KNOWN_AS[cell.metric]
         name = f"{cell.model} {cell.variant}".strip()
         source = f"{paper}, {cell.table}"
-        millions = None if cell.parameters is None else 1e6 * cell.parameters
+        size = None if cell.parameters is None else 1e6 * cell.parameters  # papers print millions
         model = (cell.table, cell.model, cell.variant, cell.parameters)
-        row = rows.setdefault(model, Row(source, name, millions))
+        row = rows.setdefault(model, Row(source, name, size))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
         split = (cell.split or "") if metric.of == SPLIT else ""

@@ -18,6 +18,7 @@ def write(table: Table) -> str:
     """Return the table's rows as a list of JSON objects, with all digits."""
     names = _numbered(table.headings)
     rows = [dict(zip(names, map(_plain, row), strict=True)) for row in table.rows]
+    # `str` is for DuckDB's other types, such as UUIDs.
     return json.dumps(rows, indent=1, ensure_ascii=False, default=str)
 
 

@@ -23,6 +23,7 @@ def described(material: Material) -> fig.Figure | None:
     if not curves:
         return None
     x = fig.Axis("trials of the search", numbers="whole")
+    # Not every task reports tokens.
     by_tokens = all(curve.expected[0].tokens > 0 for curve in curves)
     if by_tokens:
         x = fig.Axis("tokens trained on by the search", numbers="counts")

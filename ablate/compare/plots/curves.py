@@ -90,6 +90,7 @@ def _value_axis(curves: list[Curve], metric: Metric, title: str) -> fig.Axis:
     firsts = sorted((mean[0] for mean, _, _ in curves), key=metric.loss_of_shown)
     first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
     seen = max(first, *(mean[-1] for mean, _, _ in curves), key=metric.loss_of_shown)
+    # Arms that start far above the median are cut off, which the caption says.
     worst = min(first * 1.6, highest) if metric.scale == "log" else seen
     return fig.value_axis(title, metric, best, worst)
 

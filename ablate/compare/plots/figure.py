@@ -136,6 +136,7 @@ class Figure:
         x, y = self.panels[0].x, self.panels[0].y
         headings = ["name", "at" if x.ticks else x.title, y.title, "from", "to"]
         rows = [row for panel in self.panels for row in _rows(panel)]
+        # Without any interval, there are no columns for ends.
         width = 5 if any(row[3] is not None for row in rows) else 3
         return table_of_values(headings[:width], [row[:width] for row in rows])
 

@@ -25,7 +25,7 @@ def described(material: Material) -> fig.Figure | None:
     pairs = [*itertools.combinations(design.factors, 2)]
     if not pairs:
         return None
-    wide = min(3, len(pairs))
+    wide = min(3, len(pairs))  # panels in a row
     return fig.Figure(
         title="Interactions",
         caption=_caption(material, len(pairs)),

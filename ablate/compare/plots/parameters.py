@@ -74,6 +74,7 @@ def _ours(material: Material) -> dict[str, fig.Series]:
 def _published(material: Material) -> list[fig.Series]:
     """The comparable cells of the study's tables, on its corpus and split, with parameters."""
     return [
+        # Papers print millions.
         _point(_name(cell), 1e6 * (cell.parameters or 0.0), cell.value, look=PUBLISHED)
         for cell, reason in _judged(material)
         if not reason

@@ -118,6 +118,7 @@ def _look(rank: int, num_completed: int) -> fig.Look:
         return fig.Look(colour=style.GREY, dashes=(1, 2), width=0.9, above=1)
     if rank < min(BEST, max(1, num_completed // 3)):
         dashes = style.DASHES[rank]
+        # The best is drawn last, on top of the others.
         return fig.Look(colour=style.VERMILLION, dashes=dashes, width=2, above=4 - rank)
     shade = 0.35 + 0.45 * rank / max(1, num_completed - 1)  # the better, the darker
     levels = (round(255 * share) for share in (shade, shade, 1 - 0.5 * (1 - shade)))

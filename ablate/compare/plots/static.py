@@ -76,13 +76,13 @@ def _panel(axes: Any, panel: described.Panel) -> None:
 
 def _axis(axes: Any, name: str, axis: described.Axis) -> None:
     ours = getattr(axes, f"{name}axis")
-    if axis.log:
+    if axis.log:  # first, since matplotlib replaces an axis's ticks with its scale
         axes.set(**{f"{name}scale": "log"})
     if axis.ticks is not None:
         ours.set_ticks([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
     if axis.limits:
         axes.set(**{f"{name}lim": axis.limits})
-    if axis.log:
+    if axis.log:  # after the limits, between which it looks for numbers
         _plain_numbers(ours)
     if axis.numbers == "counts":
         ours.set_major_formatter(lambda value, _: count(value) if value else "0")
@@ -120,6 +120,7 @@ def _series(axes: Any, series: described.Series) -> None:
     x, y, low, high = series.x, series.y, series.low, series.high
     look = {**_look(series.look), "label": series.name}
     if series.cap:
+        # matplotlib takes distances from the value, not the interval's ends.
         bars = np.abs(np.subtract([low, high], [y])) if low else None
         axes.errorbar(x, y, yerr=bars, capsize=series.cap, **look)
     else:

@@ -59,6 +59,7 @@ def figure(width: float, height: float) -> Any:
 
 def panels(width: float, height: float, num: int, columns: int, **options: Any) -> Any:
     """A figure and the axes of its panels, in rows of `columns`."""
+    # pyplot would keep every figure in memory, and look for a window system.
     from matplotlib.figure import Figure
 
     made = Figure(figsize=(width, height), layout="constrained")

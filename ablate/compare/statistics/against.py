@@ -157,7 +157,7 @@ def _best(arms: Sequence[ArmResult], judge: Judge) -> str | None:
     if not judge.metric.directed or len(with_values) < 2 or any(map(_unknown, arms)):
         return None
     first = min(with_values, key=lambda arm: statistics.mean([*arm.values.values()]))
-    if first.counts.selected:
+    if first.counts.selected:  # without its lost seeds, the arm may look better than it is
         return None
     differences = [_difference(first, arm, judge) for arm in with_values if arm is not first]
     corrected = statistics.holm([d and d.p for d in differences])

@@ -57,6 +57,7 @@ def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str
 
 
 def _differ(ways: Iterable[frozenset[str]]) -> bool:
+    # A set: thousands of trials were computed in a handful of ways.
     return not all(itertools.starmap(computed_alike, itertools.combinations(set(ways), 2)))
 
 

@@ -70,6 +70,7 @@ def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> Bu
     if not completed:
         return None
     worst = max(completed)
+    # A spoilt trial has spent its budget, and counts as the worst that completed.
     values = [
         [worst if (v := result_of(j).loss(metric, "valid")) is None else v for j in run]
         for run in runs

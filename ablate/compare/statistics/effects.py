@@ -245,6 +245,7 @@ def _readings(
             where, elsewhere = (first, second) if states[0] else (second, first)
             yield f"{what} helps with {where} and hurts with {elsewhere}."
         elif set(states) == {True}:
+            # The lower loss is the larger gain.
             larger = min((at_reference, at_level), key=lambda effect: effect.difference.mean)
             more = first if larger is at_reference else second
             yield f"{what} helps with either, more with {more}."

@@ -161,6 +161,7 @@ def holm(p_values: Sequence[float | None], num: int | None = None) -> list[float
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
     for step, (p, index) in enumerate(known):
+        # Never below the adjusted value of a smaller p.
         largest = max(largest, min(1.0, (num - step) * p))
         adjusted[index] = largest
     return adjusted
@@ -200,7 +201,7 @@ def _power(effect: float, num: int, level: float) -> float:
     noncentrality, free = effect * math.sqrt(num), num - 1
     critical = t_quantile(1 - level / 2, free)
     power = 1 - float(special.nctdtr(free, noncentrality, critical))
-    if math.isnan(power):  # scipy gives up far in the tails: the normal is exact enough there
+    if math.isnan(power):  # scipy gives up far in the tails, where the normal is exact enough
         power = float(special.ndtr(noncentrality - critical))
     return power
 

@@ -140,7 +140,7 @@ def decimals(summary: Summary) -> int:
 
 
 def interval_heading(summary: Summary) -> str:
-    """`95% interval`, with what it is of unless it is of the arms."""
+    """`95% interval`, and its subject unless the arms are its subject."""
     return f"{100 * (1 - summary.alpha):g}% interval{summary.replication.interval_of}"
 
 
@@ -183,4 +183,5 @@ def p_value(p: float | None) -> str:
     """Return p without its leading zero, or nothing if there was no test."""
     if p is None:
         return ""
+    # From .9995 on, three digits would round up to 1.000.
     return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")

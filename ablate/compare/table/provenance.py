@@ -88,7 +88,7 @@ def show(store: Store, key: str) -> str:
         results = {trial: r for arm in contents["arms"] for trial, r in arm["trials"].items()}
         results |= contents["ensembles"] | contents.get("measures", {})
         if digest(contents) != whole:
-            raise ValueError("its contents have another hash")
+            raise ValueError("its contents have another hash")  # damage, like the errors below
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise damaged(store, path, f"{type(error).__name__}: {error}") from error
     known = journals.read_all(store, results)
