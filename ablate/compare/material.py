@@ -1,4 +1,4 @@
-"""A study as it is opened from the store: its record, its journals, its table's numbers."""
+"""A study as opened from the store: its record, its journals, its table's numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open_study(store: Store, name: str) -> Material:
 
 
 def open_begun(store: Store, name: str) -> Material:
-    """The same; an error where no trial has been run yet."""
+    """The same as `open_study`; an error if no trial has been run yet."""
     material = open_study(store, name)
     if not material.journals:
         raise TrialError(f"{material.record.key}: no trial has been run yet.")

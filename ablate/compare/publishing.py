@@ -29,7 +29,7 @@ from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
 README = "README.md"
-OF_THE_MACHINE = ("host", "pid", "tracking_uri", "output")
+OF_THE_MACHINE = ("host", "pid", "tracking_uri", "output")  # facts of an attempt
 LOCATIONS = ("--workspace", "--store", "--mlflow", "--searches", "--cluster")
 # An absolute path, and the file's name at its end; not a part of a URI.
 PATH = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\":,;]+/)+([^\s/'\":,;]+)")
@@ -77,6 +77,7 @@ def without_machine(journal: Journal) -> Journal:
     trial, outcome = replace(journal.trial, modules=modules, values=values), journal.outcome
     if outcome is not None:
         reason, error = (text and without_folders(text) for text in (outcome.reason, outcome.error))
+        # A traceback has the folders of this machine.
         outcome = replace(outcome, frames="", reason=reason, error=error)
     config = _files_by_name(journal.config)
     return replace(
@@ -107,7 +108,7 @@ def without_locations(command: str) -> str:
     rest = iter(shlex.split(command))
     for word in rest:
         if word in LOCATIONS:
-            next(rest, None)
+            next(rest, None)  # the option's value
         elif word.partition("=")[0] not in LOCATIONS:
             words.append(without_folders(word))
     return shlex.join(words)
@@ -116,6 +117,7 @@ def without_locations(command: str) -> str:
 def readme(published: Store, folder: str) -> str:
     """The folder's README: each study's table, and how it was made."""
     sections = [HEAD.format(folder=folder)]
+    # Studies that were published into the folder before stay in its README.
     for key in study_record.names(published):
         material = open_begun(published, key)
         reference = provenance.reference(
@@ -153,7 +155,7 @@ def _listed(word: str, values: Iterable[Any]) -> str:
 
 
 def _of_unknown_code(journals: Mapping[str, Journal]) -> str:
-    """How many trials did not record the commit of all that they ran."""
+    """How many trials ran, in some attempt, code of which no commit was recorded."""
     ended = [journal for journal in journals.values() if journal.attempts]
     num = sum(not all(map(_code, journal.attempts)) for journal in ended)
     if not 0 < num < len(ended):

@@ -4,7 +4,7 @@
     runs           what a run should look like, from a journal and a study; pure
     tracking       runs as plain data, and the errors of tracking servers
     client         any MLflow server, through MLflow's own client
-    database       the same for a SQLite file, a whole trial in one transaction
+    sqlite_client  the same for a SQLite file, a whole trial in one transaction
     note           what was delivered to a server, as noted in the store
     mlflow_records deliver a study, idempotently: `Recorder`, `sync`
     background     the same in a thread during training: `BackgroundRecorder`

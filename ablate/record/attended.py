@@ -1,4 +1,4 @@
-"""Run a command that ends with its parent, however that ends.
+"""Run a command that ends with its parent, however the parent ends.
 
     python -m ablate.record.attended COMMAND...     stdin: a pipe that only the parent holds open
 
@@ -22,6 +22,7 @@ GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL
 def start(command: list[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a command that ends with this process, in a group of its own."""
     words = [sys.executable, "-m", __name__, *command]
+    # Our end of the pipe is closed by the system if this process is killed.
     return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True, **options)
 
 
@@ -34,15 +35,16 @@ def stop(process: subprocess.Popen[Any]) -> None:
 
 def main(command: list[str]) -> None:
     """Run a command until it ends or standard input closes, then end its whole group."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # the pipe is for this process
+    # `sys.exit` would end only the thread. A command that a signal ended has a status below 0.
     threading.Thread(target=lambda: os._exit(process.wait() % 256), daemon=True).start()
     while os.read(sys.stdin.fileno(), 1):
         pass
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is of the group, too
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process is of the group, too
     os.killpg(0, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_SECONDS)
-    os.killpg(0, signal.SIGKILL)
+    os.killpg(0, signal.SIGKILL)  # ends this process as well
 
 
 if __name__ == "__main__":

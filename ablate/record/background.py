@@ -26,7 +26,7 @@ from ablate.store.study_record import StudyRecord
 
 LIVE_SECONDS = 10.0  # between two deliveries of a running trial
 FIRST_SECONDS = 2.0  # a trial that finishes sooner is delivered only once
-BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # between attempts; then always the last
 STALL_SECONDS = 10.0  # at the end: give up after this long without progress ...
 CLOSE_SECONDS = 120.0  # ... or this long in all
 
@@ -52,6 +52,7 @@ class BackgroundRecorder:
         self._closing = False
         self._failures = 0
         self._result = Delivery()
+        # A daemon: a server that never answers must not keep the process from ending.
         self._thread = threading.Thread(target=self._work, name="ablate-records", daemon=True)
         self._thread.start()
 
@@ -65,7 +66,9 @@ class BackgroundRecorder:
                 self._due[trial_id] = now
             else:
                 self._running.add(trial_id)
+                # A trial that was never delivered is due after FIRST_SECONDS.
                 last = self._delivered_at.get(trial_id, now + FIRST_SECONDS - LIVE_SECONDS)
+                # Frequent epochs must not postpone a delivery for ever.
                 self._due.setdefault(trial_id, max(now, last + LIVE_SECONDS))
             self._changed.notify_all()
 
@@ -95,7 +98,7 @@ class BackgroundRecorder:
         try:
             yield
         except Exception:
-            with contextlib.suppress(StoreError):
+            with contextlib.suppress(StoreError):  # the block's own error says more
                 self.pause()
             raise
 
@@ -149,7 +152,7 @@ class BackgroundRecorder:
             now = time.monotonic()
             due = sorted((when, trial_id) for trial_id, when in self._due.items() if when <= now)
             if not due and not self._closing:
-                soonest = min(self._due.values(), default=now + 60)
+                soonest = min(self._due.values(), default=now + 60)  # `notify` wakes it
                 self._changed.wait(max(0.0, soonest - now))
             return [trial_id for _, trial_id in due]
 
@@ -158,13 +161,13 @@ class BackgroundRecorder:
         if self._closing:
             return
         with self._changed:
-            self._due.pop(trial_id, None)
+            self._due.pop(trial_id, None)  # before the journal is read: a later change is due again
             running = trial_id in self._running
             self._delivered_at[trial_id] = time.monotonic()
         try:
             self._result.delivered += self._recorder.deliver(trial_id, running)
             self._result.refused.pop(trial_id, None)
-        except Away:
+        except Away:  # the trial stays due, and `_work` waits before it tries again
             with self._changed:
                 self._due.setdefault(trial_id, time.monotonic())
             raise

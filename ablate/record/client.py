@@ -30,7 +30,7 @@ from ablate.record.tracking import (
     RunLocation,
     RunToWrite,
     StoredTrial,
-    new_points,
+    new_values,
 )
 from ablate.redaction import redacted
 from ablate.store.files import own_temporary
@@ -41,7 +41,7 @@ EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is qu
 PAGE = 1000
 ACTIVE = 1  # MLflow's ViewType.ACTIVE_ONLY: runs that nobody has deleted
 CONNECT_SECONDS = 10  # to wait for a database's host
-REFUSALS = (
+REFUSALS = (  # MLflow's codes of errors that the same request would meet again
     "INVALID_PARAMETER_VALUE",
     "INVALID_STATE",
     "RESOURCE_ALREADY_EXISTS",
@@ -60,7 +60,7 @@ class RemoteRun:
     artifact_uri: str
     tags: dict[str, str]
     params: set[str] = field(default_factory=set)
-    metrics: tuple[str, ...] = ()  # those whose last steps are still unknown
+    metrics: tuple[str, ...] = ()  # the metrics whose last steps are still unknown
     last_steps: dict[str, int] = field(default_factory=dict)
     created: bool = False
 
@@ -99,10 +99,10 @@ class ClientTracking:
             return experiment.experiment_id
 
     def _create_experiment(self, name: str, tags: Mapping[str, str]) -> str:
-        location = None
+        location = None  # a server chooses its own
         if not is_server(self.uri):
             location = (self._artifacts / re.sub(r"[^\w.@-]", "_", name)).absolute().as_uri()
-        self._experiments = (-EXPERIMENTS_SECONDS, [])
+        self._experiments = (-EXPERIMENTS_SECONDS, [])  # the list lacks the new experiment
         return self.client.create_experiment(name, location, dict(tags))
 
     def put(self, experiment_id: str, run: RunToWrite) -> RunLocation:
@@ -127,7 +127,7 @@ class ClientTracking:
         return [run.data.tags[TRIAL] for run in running if TRIAL in run.data.tags]
 
     def recorded(self, experiments: Collection[str]) -> list[StoredTrial]:
-        """The trials in the experiments of these names, with those deleted by somebody."""
+        """The trials in the experiments of these names, deleted ones included."""
         with translate_errors(self.uri):
             found = [self.client.get_experiment_by_name(name) for name in sorted(experiments)]
             ids = [experiment.experiment_id for experiment in found if experiment is not None]
@@ -148,9 +148,9 @@ class ClientTracking:
             known = self._read(run.identity) or self._read_in_new_ones(run.identity)
             if known is None:
                 return self._create(experiment_id, run, run.all_tags(None))
-            if known.start == run.start or not run.points:
+            if known.start == run.start or not run.metric_values:
                 return known
-            # The trial has started over, and MLflow deletes no points of an attempt that failed.
+            # The trial has started over, and MLflow deletes no values of an attempt that failed.
             self.client.delete_run(known.run_id)
             tags = {**known.tags, **run.all_tags(known.tags)}
             return self._create(known.experiment_id, run, tags)
@@ -159,8 +159,8 @@ class ClientTracking:
         self, experiment_id: str, run: RunToWrite, all_tags: Mapping[str, str]
     ) -> RemoteRun:
         tags = {**all_tags, ORIGIN: self._origin}
-        del tags[MARK]
-        self._uncertain.add(run.identity)
+        del tags[MARK]  # which only a run that shows the journal has
+        self._uncertain.add(run.identity)  # without an answer, the run may exist all the same
         info = self.client.create_run(experiment_id, start_time=run.start, tags=tags).info
         self._uncertain.discard(run.identity)
         made = (info.run_id, info.experiment_id, run.start, RUNNING, info.artifact_uri, tags)
@@ -195,12 +195,12 @@ class ClientTracking:
         if known.is_complete(run):
             self._log(known, None, changed)
             return
-        if known.status != RUNNING:
+        if known.status != RUNNING:  # a crash in the middle then leaves no complete run
             self.client.update_run(known.run_id, status=RUNNING)
             known.status = RUNNING
         for key in known.metrics:
             history = self.client.get_metric_history(known.run_id, key)
-            known.last_steps[key] = max((point.step for point in history), default=-1)
+            known.last_steps[key] = max((value.step for value in history), default=-1)
         known.metrics = ()
         self._log(known, run, changed)
         self._write_artifacts(known, run.artifacts)
@@ -211,17 +211,17 @@ class ClientTracking:
     def _log(self, known: RemoteRun, run: RunToWrite | None, tags: Mapping[str, str]) -> None:
         """Log all that is missing in one call (the client splits it if necessary)."""
         entities = self._entities
-        points = [] if run is None else new_points(run.points, known.last_steps)
+        values = [] if run is None else new_values(run.metric_values, known.last_steps)
         params = {} if run is None else run.params
         new_params = {key: value for key, value in params.items() if key not in known.params}
-        if points or new_params or tags:
+        if values or new_params or tags:
             self.client.log_batch(
                 known.run_id,
-                [entities.Metric(p.key, p.value, p.timestamp, p.step) for p in points],
+                [entities.Metric(v.key, v.value, v.timestamp, v.step) for v in values],
                 [entities.Param(key, value) for key, value in new_params.items()],
                 [entities.RunTag(key, value) for key, value in tags.items()],
             )
-        known.last_steps |= {point.key: point.step for point in points}
+        known.last_steps |= {value.key: value.step for value in values}
         known.params |= set(new_params)
         known.tags |= tags
 
@@ -252,7 +252,7 @@ class ClientTracking:
         )
 
     def _read_in_new_ones(self, identity: tuple[str, str]) -> RemoteRun | None:
-        """The run, if it is in an experiment that another driver has created since they were
+        """The run, if it is in an experiment that another driver has created since experiments were
         listed."""
         listed = self._all_experiments()
         self._experiments = (-EXPERIMENTS_SECONDS, [])
@@ -272,11 +272,12 @@ def open_client(uri: str, tracking: Any) -> Any:
         if not is_server(uri):
             with connected(uri):
                 pass
+        # By default, the registry is whatever MLFLOW_REGISTRY_URI names.
         return tracking.MlflowClient(uri, registry_uri=uri)
 
 
 def status_of(uri: str) -> int:
-    """The HTTP status of a server's answer to what only those with access may ask."""
+    """The HTTP status of a server's answer to a request that only users with access may send."""
     login = quiet.load("mlflow.utils.credentials").get_default_host_creds(uri)
     ask = quiet.load("mlflow.utils.rest_utils").http_request
     query, how = {"max_results": 1}, {"raise_on_status": False}

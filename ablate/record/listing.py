@@ -73,7 +73,7 @@ class Listing:
         before = self._ids()
         deleted = next(self.deleted, set())
         lost = self._reconcile_without(deleted)
-        if lost:
+        if lost:  # rarely; reading all deleted runs may take many pages
             deleted = deleted.union(*self.deleted)
             lost = self._reconcile_without(deleted) if lost <= deleted else lost
         if lost - deleted:
@@ -118,10 +118,11 @@ class Listing:
         """Split a span, with known runs in each half; None if it is short."""
         ours = self._entries_in(span)
         starts = {entry.start for entry in ours}
-        if len(ours) <= SHORT or len(starts) == 1:
+        if len(ours) <= SHORT or len(starts) == 1:  # one start cannot be divided
             return None
         middle = ours[len(ours) // 2].start
         last = ours[-1].start
+        # At `last` itself, none of our runs would be in the older half.
         return span.split_at(middle if middle > last else last + 1)
 
     def _agrees(self, span: Span) -> bool:
@@ -151,6 +152,7 @@ class Listing:
 
     def _index(self, start: int) -> int:
         """Index of our first run that started before `start`."""
+        # Starts are whole milliseconds: "before `start`" is "at most `start` - 1".
         return bisect_left(self.entries, 1 - start, key=lambda entry: -entry.start)
 
     def _fetch(self, span: Span, offset: int, limit: int) -> tuple[list[Entry], bool]:

@@ -39,7 +39,7 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store, damaged
 from ablate.store.study_record import StudyRecord
 
-MOST_POINTS = 50_000  # in a batch of runs: about 40 MB
+MOST_VALUES = 50_000  # of metrics in a batch of runs: about 40 MB
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Delivery:
     undelivered: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # trial -> error message
     reason: str | None = None  # why the server lacks something
-    error: AblateError | None = None  # that ended the delivery
+    error: AblateError | None = None  # which ended the delivery
 
     @property
     def complete(self) -> bool:
@@ -76,14 +76,14 @@ class Recorder:
         tracking: ClientTracking | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """`on_progress` is told how many trials of how many were delivered so far."""
+        """`on_progress` gets the numbers of trials: delivered so far, and in all."""
         self.store, self.uri = store, check_uri(uri)
         self._artifacts, self._tracking = Path(artifacts), tracking
         self._on_progress = on_progress or (lambda _done, _of: None)
         self._results = f"studies/{record.key}/results"
         self._note = Note(store, record.key, uri)
         self._experiment = self._parent = ""
-        self._compared: set[str] = set()  # settled trials that are as they were delivered
+        self._compared: set[str] = set()  # settled trials whose journals are as they were delivered
         self.progress_at = time.monotonic()
         self.update(record)
 
@@ -111,7 +111,7 @@ class Recorder:
         return bool(self._parent)
 
     def _held(self) -> set[str]:
-        """Return the trials that the server still has as the delivery note lists them."""
+        """Return the trials of which the server still has the state in the delivery note."""
         also_ours = runs.also_in(self.record)
         experiments = {self.record.key, *(home for _, _, home, _ in self._note.elsewhere())}
         return {
@@ -123,7 +123,7 @@ class Recorder:
         }
 
     def backlog(self) -> list[str]:
-        """The trials whose journals show something else than what was delivered."""
+        """The trials whose journals differ from what was delivered."""
         return [trial for trial in self.record.trial_ids() if self._differs(trial)]
 
     def changed(self, trial_id: str) -> None:
@@ -172,8 +172,8 @@ class Recorder:
         return wanted is not None
 
     def _wanted(self, trial_id: str, running: bool, ended: bool = False) -> RunToWrite | None:
-        """The run that the trial should have; None if that was delivered, or it has no journal,
-        or no outcome and has to have `ended`."""
+        """The run that the trial should have; None if the server has it, if there is no journal, or
+        if the trial has to have `ended` and has no outcome."""
         self.progress_at = time.monotonic()
         journal = journals.read(self.store, trial_id)
         if journal is None or (ended and journal.outcome is None):
@@ -184,7 +184,7 @@ class Recorder:
         return runs.trial_run(self.record, self._parent, journal, label, running)
 
     def _put(self, wanted: Sequence[RunToWrite]) -> None:
-        """Bring runs of trials to the server, and note it."""
+        """Bring runs of trials to the server, and note their marks."""
         put = self._server.put_all(self._experiment, wanted)
         for run, there in zip(wanted, put, strict=True):
             _, trial_id = run.identity
@@ -203,7 +203,7 @@ class Recorder:
         result, num = Delivery(), len(trial_ids)
         for batch in _batches(self._all_wanted(trial_ids, ended, result), self._server.batch):
             self._put_batch(batch, result)
-            if (done := result.delivered + len(result.refused)) < num:
+            if (done := result.delivered + len(result.refused)) < num:  # the end is reported once
                 self._on_progress(done, num)
         if num:
             self._on_progress(num, num)
@@ -265,13 +265,13 @@ class Recorder:
             self._put_study(self.idle_status)
             self._server.settle()
         finally:
-            self._note.write()
+            self._note.write()  # also after an error: what was delivered is not sent again
         return result
 
     def _close_orphans(self) -> None:
         """Close runs marked as running, of a killed driver or of trials no longer in the study."""
         for trial_id in self._server.running(self._experiment):
-            self._note.forget(trial_id)
+            self._note.forget(trial_id)  # else the trial would count as delivered, and be left
             self.deliver_all([trial_id])
 
     def deliver_finished(self) -> Delivery:
@@ -332,14 +332,14 @@ def sync(
 
     `running`: the studies that another process runs now. Only their finished trials are delivered;
     that process delivers the others and the study's run. An error of one study holds up no other.
-    `on_progress` is told the study, and how many trials of how many were delivered so far.
+    `on_progress` gets the study, and the numbers of its trials: delivered so far, and in all.
     """
     tracking = open_tracking(uri, Path(artifacts))
 
     def deliver(key: str) -> Delivery:
         record = study_record.read(store, key)
-        told = None if on_progress is None else partial(on_progress, key)
-        recorder = Recorder(store, uri, record, artifacts, tracking, told)
+        of_study = None if on_progress is None else partial(on_progress, key)
+        recorder = Recorder(store, uri, record, artifacts, tracking, of_study)
         recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
         return recorder.deliver_finished() if key in running else recorder.close()
 
@@ -347,21 +347,21 @@ def sync(
 
 
 def _batches(all_runs: Iterable[RunToWrite], most: int) -> Iterator[list[RunToWrite]]:
-    """Up to `most` runs together; fewer, if they have many points."""
+    """Up to `most` runs together; fewer, if they have many metric values."""
     batch: list[RunToWrite] = []
-    num_points = 0
+    num_values = 0
     for run in all_runs:
         batch.append(run)
-        num_points += len(run.points)
-        if len(batch) == most or num_points >= MOST_POINTS:
+        num_values += len(run.metric_values)
+        if len(batch) == most or num_values >= MOST_VALUES:
             yield batch
-            batch, num_points = [], 0
+            batch, num_values = [], 0
     if batch:
         yield batch
 
 
 def _or_error(deliver: Callable[[str], Delivery], key: str) -> Delivery:
-    """The delivery of a study, perhaps with its error; if the server is away, no other can do."""
+    """The delivery of a study, perhaps with its error; if the server is away, none is tried."""
     try:
         return deliver(key)
     except Away:

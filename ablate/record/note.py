@@ -2,7 +2,7 @@
 
 It is a cache and never the truth: a note that is lost, or older than the server after a crash,
 costs another query of the server and nothing else. A server may also be older than the note, if a
-copy of its database was put back: it is asked which of the noted trials it has.
+copy of its database was put back: then the server says which of the noted trials it has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Note:
     """The trials of a study that a server has received: id -> mark of the delivered journal."""
 
     def __init__(self, store: Store, study_key: str, uri: str) -> None:
-        self._store, self._uri = store, redacted(uri)
+        self._store, self._uri = store, redacted(uri)  # a URI may have a password
         self._key = f"studies/{study_key}/delivered/{digest(uri)}.json"
         self._location = ""
         self._trials: dict[str, str] = {}
@@ -54,7 +54,7 @@ class Note:
         return self._trials.get(trial_id) == mark
 
     def agrees(self, trial_id: str, mark: str) -> bool:
-        """The same as `has`, or the note is of an older version, whose marks lack the last part."""
+        """The same as `has`, but a mark of an older version, which lacks the last part, agrees."""
         return self._trials.get(trial_id) in (mark, mark.rpartition(":")[0])
 
     def is_settled(self, trial_id: str) -> bool:
@@ -70,7 +70,10 @@ class Note:
         return sorted([trial_id, *run] for trial_id, run in self._elsewhere.items())
 
     def add(self, trial_id: str, mark: str, elsewhere: list[str] | None = None) -> None:
-        """`elsewhere`: the trial's name here, the study its run belongs to, its run id."""
+        """Note a delivered trial, and save the note from time to time.
+
+        `elsewhere`: the trial's name here, the study that its run belongs to, its run id.
+        """
         self._trials[trial_id] = mark
         if elsewhere is not None:
             self._elsewhere[trial_id] = elsewhere

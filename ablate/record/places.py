@@ -32,7 +32,7 @@ def check_uri(uri: str) -> str:
 
 
 def _names_host(uri: str) -> bool:
-    """Return whether the URI has a host, and a port that is one."""
+    """Return whether the URI has a host and, if any, a valid port."""
     try:
         return bool(urlsplit(uri).hostname) and urlsplit(uri).port != 0
     except ValueError:  # a bracket without its pair, or a port that is no number or too large
@@ -58,8 +58,8 @@ def digest(uri: str) -> str:
 
 
 def ui_command(uri: str, artifacts: str | Path, port: int = 5000) -> list[str]:
-    """The command that shows the records of a database at http://127.0.0.1:<port>, in
-    `ui_environment`."""
+    """The command that shows the records of a database at http://127.0.0.1:<port>; it needs the
+    variables of `ui_environment`."""
     check_uri(uri)
     if is_server(uri):
         raise RecordError(f"{redacted(uri)} is already a server: open it in a browser.")
@@ -71,13 +71,14 @@ def ui_command(uri: str, artifacts: str | Path, port: int = 5000) -> list[str]:
 
 
 def ui_page(port: int) -> str:
-    """The page where the UI shows experiments as model training; it reads its mode after the #."""
+    """The page where the UI shows experiments as model training, its mode being after the #."""
     return f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
 
 
 def check_port(port: int) -> None:
     """Raise an error if another program listens on the port, before anything is started."""
     with socket.socket() as probe:
+        # Without this, connections of a server that has just ended would keep the port busy.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -28,7 +28,7 @@ PREFERRED = {
 }
 FORCED = {"MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false"}
 LOGGERS = ("mlflow", "alembic", "sqlalchemy", "urllib3.connectionpool", "git")
-_lock = threading.RLock()
+_lock = threading.RLock()  # `load` is also called while warnings are silent
 
 
 def load(name: str) -> Any:

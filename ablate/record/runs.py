@@ -54,7 +54,7 @@ from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import StudyRecord
 
-PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # MLflow's limits
+PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # characters: MLflow's limits
 OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
 CUT = " ... (cut; whole in config.toml)"
 
@@ -67,6 +67,7 @@ class StudyStatus(StrEnum):
     FINISHED = "finished"
 
 
+# A study's "running" and "interrupted" are equal to a trial's, and so found here too.
 STATUSES = {
     Status.COMPLETED: FINISHED,
     Status.PRUNED: KILLED,
@@ -79,14 +80,14 @@ STATUSES = {
 
 
 def status_of(journal: Journal, running: bool) -> Status:
-    """Return a trial's status; without an outcome, the driver's say decides."""
+    """Return a trial's status; a trial without an outcome is `running` or was interrupted."""
     return journal.status or (Status.RUNNING if running else Status.INTERRUPTED)
 
 
 def mark_of(journal: Journal, running: bool) -> str:
-    """What of a journal a run shows: if the mark is equal, there is nothing to deliver.
+    """How much of a journal a run shows: if the mark is equal, there is nothing to deliver.
 
-    Its last part tells a trial that was run again from one that was not; older versions lack it.
+    The last part, which marks of older versions lack, differs if the trial was run again.
     """
     status, outcome = status_of(journal, running), journal.outcome
     started = [attempt.started for attempt in journal.attempts]
@@ -95,7 +96,7 @@ def mark_of(journal: Journal, running: bool) -> str:
 
 
 def status_of_mark(mark: str) -> str:
-    """The status of a run that shows all that its mark says."""
+    """The status of a run that is complete up to its mark."""
     return STATUSES[Status(mark.partition(":")[0])]
 
 
@@ -122,7 +123,7 @@ def trial_run(
         guest=_tags({also_in(record): label.arm}),
         tags=_tags(_facts(told)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
-        points=_points(journal, start),
+        metric_values=_metric_values(journal, start),
         artifacts={} if status == Status.RUNNING else _artifacts(journal),
     )
 
@@ -176,7 +177,7 @@ def _digest(tags: Mapping[str, str], artifacts: Mapping[str, bytes]) -> str:
 
 
 def experiment_tags(record: StudyRecord) -> dict[str, str]:
-    """What the UI shows of an experiment; the kind keeps it from asking for one."""
+    """What the UI shows of an experiment; without the kind, the UI would ask the user for one."""
     return {
         "mlflow.experimentKind": "custom_model_development",
         NOTE: in_utf8(note(record, "")),
@@ -258,16 +259,16 @@ def _short(text: str) -> str:
     return text if len(text) <= PARAM_LENGTH else text[: PARAM_LENGTH - len(CUT)] + CUT
 
 
-def _points(journal: Journal, start: int) -> list[MetricValue]:
+def _metric_values(journal: Journal, start: int) -> list[MetricValue]:
     """Every metric of every epoch, then the final ones.
 
-    Their times come from the journal too, so that a point delivered twice is the same point.
+    Their times come from the journal too, so that a value delivered twice is the same value.
     """
-    points, step, at = [], 0, start
+    metric_values, step, at = [], 0, start
 
     def add(values: Mapping[str, Any]) -> None:
         numbers = {tag_key(key): number(value) for key, value in values.items()}
-        points.extend(
+        metric_values.extend(
             MetricValue(k, value, at, step) for k, value in numbers.items() if value is not None
         )
 
@@ -277,13 +278,14 @@ def _points(journal: Journal, start: int) -> list[MetricValue]:
         add({key: value for key, value in epoch.to_plain().items() if key != "epoch"})
     add({f"{FINAL}{key}": value for key, value in journal.metrics.items()})
     add({NUM_PARAMETERS: journal.outcome and journal.outcome.num_parameters})
-    return points
+    return metric_values
 
 
 def _times(journal: Journal) -> tuple[int, int]:
     """When a trial started, or started over, and when it ended, in milliseconds."""
     if not journal.attempts:
         return _now(), _now()
+    # After an attempt whose weights were lost, the trial started over: earlier ones do not count.
     lost = [n for n, a in enumerate(journal.attempts[:-1], 1) if a.lost_digest is not None]
     first, last = journal.attempts[lost[-1] if lost else 0], journal.attempts[-1]
     seconds = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
@@ -305,6 +307,7 @@ def _now() -> int:
 
 def _artifacts(journal: Journal) -> dict[str, bytes]:
     files = {
+        # A "?" for a lone surrogate, as of a file name that is not UTF-8: no record fails for it.
         "config.toml": config_toml(journal).encode(errors="replace"),
         "environment.json": _json([attempt.to_plain() for attempt in journal.attempts]),
     }

@@ -3,13 +3,13 @@
 A server returns whole runs, one page at a time, newest start first, and has no query for "changed
 since". Reading all of 20,000 runs takes a minute; assuming that new runs have the latest start
 misses what a machine with a wrong clock recorded, or a study that was delivered late. So the order
-of starts only decides where to look first; that nothing was missed is proved by *position* (see
+of starts only decides where to look first; *positions* prove that nothing was missed (see
 `listing`).
 
 A known run may still change: runs that had not ended with a result (by their mark, see
 `runs.mark_of`) are read again by id; a trial with a result that is run again has another start. A
-study's run with a new mark may share trials of other studies: these are queried by the tag that
-shares them.
+study's run with a new mark may share trials of other studies: these trials are queried by the tag
+that shares them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ablate.record.tracking import (
 )
 
 BULK = 100  # runs whose histories a server returns in one response ...
-BULK_POINTS = 25_000  # ... of at most this many points
+BULK_VALUES = 25_000  # ... of at most this many values
 THREADS = 4  # concurrent queries of histories: a server has 4 processes by default
 IDS = 200  # in one query
 SETTLED = ("completed:", "pruned:")  # marks of trials that change only if they are run again
@@ -62,7 +62,7 @@ class ServerSource:
         """Return the runs that are new or changed, and the ids of those that are gone."""
         with translate_errors(self.uri), quiet.silent_warnings():
             experiments = read_experiments(self._client)
-            self._experiments = [e.experiment_id for e in experiments if HOME in e.tags]
+            self._experiments = [e.experiment_id for e in experiments if HOME in e.tags]  # ours
             if not self._experiments:
                 return {}, list(known)
             entries = [Entry(seen.start, run_id) for run_id, seen in known.items()]
@@ -104,7 +104,7 @@ class ServerSource:
         run_ids = []
         for run_id, seen in known.items():
             mark, status, *_ = seen.signature.split("|")
-            is_trial = mark.count(":") > 1
+            is_trial = mark.count(":") > 1  # a study's mark has one colon
             settled = mark.startswith(SETTLED) and status != "RUNNING"
             if is_trial and not settled and run_id not in self._runs:
                 run_ids.append(run_id)
@@ -121,15 +121,15 @@ class ServerSource:
                 self._read_runs(f"tags.`{ALSO_IN}{runs.tag_key(key)}` LIKE '%'")
 
     def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
-        """Yield records in batches, their learning curves fetched in bulk."""
+        """Yield runs in batches, their learning curves fetched in bulk."""
         for first in range(0, len(run_ids), BULK):
             chunk = [self._runs[run_id] for run_id in run_ids[first : first + BULK]]
             with translate_errors(self.uri), quiet.silent_warnings():
                 steps = self._steps(chunk)
-                batch = [self._record(run, steps[run.info.run_id]) for run in chunk]
+                batch = [self._stored_run(run, steps[run.info.run_id]) for run in chunk]
             yield batch
 
-    def _record(self, run: Any, steps: dict[int, dict[str, float]]) -> StoredRun:
+    def _stored_run(self, run: Any, steps: dict[int, dict[str, float]]) -> StoredRun:
         return StoredRun(
             run_id=run.info.run_id,
             start=run.info.start_time,
@@ -151,28 +151,28 @@ class ServerSource:
                     by_name[name].append(run.info.run_id)
         with ThreadPoolExecutor(THREADS) as threads:
             histories = threads.map(self._history, by_name, by_name.values())
-            for name, points in zip(by_name, histories, strict=True):
-                for run_id, step, value in points:
+            for name, history in zip(by_name, histories, strict=True):
+                for run_id, step, value in history:
                     steps[run_id][step][name] = unlimited(value)
         return steps
 
     def _history(self, name: str, run_ids: list[str]) -> list[tuple[str, int, float]]:
-        """Return a metric's points of many runs, by a single request if the server can."""
-        points = self._bulk(name, run_ids) if is_server(self.uri) else None
-        if points is not None and len(points) < BULK_POINTS:
-            return [(p["run_id"], int(p["step"]), float(p["value"])) for p in points]
+        """Return a metric's values in many runs, by a single request if the server can."""
+        found = self._bulk(name, run_ids) if is_server(self.uri) else None
+        if found is not None and len(found) < BULK_VALUES:  # a full response may have been cut
+            return [(v["run_id"], int(v["step"]), float(v["value"])) for v in found]
         return [
-            (run_id, point.step, point.value)
+            (run_id, value.step, value.value)
             for run_id in run_ids
-            for point in self._client.get_metric_history(run_id, name)
+            for value in self._client.get_metric_history(run_id, name)
         ]
 
     def _bulk(self, name: str, run_ids: list[str]) -> list[dict[str, Any]] | None:
         response = self._rest.http_request(
             self._credentials.get_default_host_creds(self.uri),
-            "/ajax-api/2.0/mlflow/metrics/get-history-bulk",
+            "/ajax-api/2.0/mlflow/metrics/get-history-bulk",  # for MLflow's UI; its client has none
             "GET",
-            params={"metric_key": name, "run_id": run_ids, "max_results": BULK_POINTS},
+            params={"metric_key": name, "run_id": run_ids, "max_results": BULK_VALUES},
         )
         return response.json().get("metrics", []) if response.status_code == 200 else None
 
@@ -185,7 +185,7 @@ class ServerSource:
             try:
                 path = self._client.download_artifacts(run.info.run_id, "study.json", folder)
                 return Path(path).read_text(encoding="utf-8")
-            except (exceptions.MlflowException, OSError):
+            except (exceptions.MlflowException, OSError):  # the run's tags have to do (`arms`)
                 return None
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ from ablate.record.tracking import (
     RunLocation,
     RunToWrite,
     StoredTrial,
-    new_points,
+    new_values,
 )
 from ablate.redaction import redacted
 from ablate.store.files import partial_file
@@ -98,9 +98,10 @@ class DatabaseTracking(ClientTracking):
         with translate_errors(self.uri), self._engine.begin() as db:
             wanted = self._rows(db, experiment_id, runs)
             _insert(db, self._tags, "REPLACE", _pairs((w.run_id, w.changed_tags) for w in wanted))
+            # A param is written once: in MLflow, params never change.
             _insert(db, self._params, "IGNORE", _pairs((w.run_id, w.run.params) for w in wanted))
-            self._delete_points(db, [w for w in wanted if w.row["start_time"] != w.run.start])
-            self._write_points(db, wanted)
+            self._delete_values(db, [w for w in wanted if w.row["start_time"] != w.run.start])
+            self._write_values(db, wanted)
             for one in wanted:
                 self._write_status(db, one.run_id, one.run, one.tags.get(RUN_NAME))
                 self._store_artifacts(one.row["artifact_uri"], one.run.artifacts)
@@ -140,8 +141,7 @@ class DatabaseTracking(ClientTracking):
     def _find(
         self, db: Any, identities: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], Mapping[str, Any]]:
-        """The rows with our ids for the runs, or else of those that were created through a server,
-        of which the oldest counts."""
+        """The rows with our ids for the runs; else the oldest row that a server created."""
         runs, tags = self._runs.c, self._tags.c
         by_id = {run_id_of(identity): identity for identity in identities}
         tagged = (
@@ -154,6 +154,7 @@ class DatabaseTracking(ClientTracking):
             .order_by(runs.start_time.desc(), runs.run_uuid.desc())
         )
         ours = self._runs.select().where(runs.run_uuid.in_(by_id))
+        # Of several rows, the last one stays in the dictionary: the oldest run.
         found = {(row["key"], row["value"]): row for row in db.execute(tagged).mappings()}
         found |= {by_id[row["run_uuid"]]: row for row in db.execute(ours).mappings()}
         return {identity: found[identity] for identity in identities if identity in found}
@@ -163,7 +164,7 @@ class DatabaseTracking(ClientTracking):
         if experiment_id not in self._locations:
             experiment = self.client.get_experiment(experiment_id)
             self._locations[experiment_id] = experiment.artifact_location.rstrip("/")
-        return {
+        return {  # as MLflow's client would make it: the tests compare every field
             "run_uuid": run_id,
             "source_type": "UNKNOWN",
             "source_name": "",
@@ -183,24 +184,25 @@ class DatabaseTracking(ClientTracking):
         values: dict[str, Any] = {"status": run.status, "end_time": run.end}
         if run.identity[0] == TRIAL:
             values["start_time"] = run.start
+        # A study that shares the trial has no name for it: the run keeps its own.
         name_column = {} if name is None else {"name": name}
         active = {"lifecycle_stage": "active", "deleted_time": None}
         update = self._runs.update().where(self._runs.c.run_uuid == run_id)
         db.execute(update.values(**values, **name_column, **active))
 
-    def _write_points(self, db: Any, wanted: Sequence[_Wanted]) -> None:
+    def _write_values(self, db: Any, wanted: Sequence[_Wanted]) -> None:
         old = [one.run_id for one in wanted if one.old_tags is not None]
         last_steps = self._select(db, self._latest, old, "step")
         rows = [
-            _metric_row(one.run_id, point)
+            _metric_row(one.run_id, value)
             for one in wanted
-            for point in new_points(one.run.points, last_steps[one.run_id])
+            for value in new_values(one.run.metric_values, last_steps[one.run_id])
         ]
         _insert(db, self._metrics, "ABORT", rows)
         last = {(row["run_uuid"], row["key"]): row for row in rows}
         _insert(db, self._latest, "REPLACE", [*last.values()])
 
-    def _delete_points(self, db: Any, restarted: Sequence[_Wanted]) -> None:
+    def _delete_values(self, db: Any, restarted: Sequence[_Wanted]) -> None:
         """Delete what an attempt has left behind: these trials have started over."""
         for table in (self._metrics, self._latest) if restarted else ():
             ids = [one.run_id for one in restarted]
@@ -234,7 +236,7 @@ class DatabaseTracking(ClientTracking):
 
 
 def _insert(db: Any, table: Any, conflict: str, rows: list[dict[str, Any]]) -> None:
-    """Insert rows; `conflict`: what SQLite does with one whose key exists."""
+    """Insert rows; `conflict`: what SQLite does with a row whose key exists."""
     if rows:
         db.execute(table.insert().prefix_with(f"OR {conflict}"), rows)
 
@@ -253,19 +255,19 @@ def run_id_of(identity: tuple[str, str]) -> str:
     return hashlib.sha256("=".join(identity).encode()).hexdigest()[:32]
 
 
-def _metric_row(run_id: str, point: MetricValue) -> dict[str, Any]:
-    """The row of a point, with NaN and infinity stored the way MLflow does."""
-    value, is_nan = point.value, math.isnan(point.value)
+def _metric_row(run_id: str, metric: MetricValue) -> dict[str, Any]:
+    """The row of a value, with NaN and infinity stored the way MLflow does."""
+    value, is_nan = metric.value, math.isnan(metric.value)
     if is_nan:
         value = 0.0
     elif math.isinf(value):
         value = math.copysign(LARGEST, value)
     return {
         "run_uuid": run_id,
-        "key": point.key,
+        "key": metric.key,
         "value": value,
-        "timestamp": point.timestamp,
-        "step": point.step,
+        "timestamp": metric.timestamp,
+        "step": metric.step,
         "is_nan": is_nan,
     }
 
@@ -274,6 +276,7 @@ def _engine(uri: str) -> Any:
     """An engine whose transactions lock before they read, so that no other writer comes between."""
     sqlalchemy = quiet.load("sqlalchemy")
     engine = sqlalchemy.create_engine(uri, connect_args={"timeout": BUSY_SECONDS})
+    # Otherwise Python's sqlite3 begins transactions itself, and locks only at the first write.
     sqlalchemy.event.listen(
         engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None)
     )
@@ -291,7 +294,8 @@ def _make_database(uri: str, artifacts: Path) -> None:
         file.write(_empty_database(artifacts))
         file.flush()
         os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):  # another process was first
+        # A link, unlike a rename, replaces no database that another process has just made.
+        with contextlib.suppress(FileExistsError):
             os.link(file.name, path)
 
 

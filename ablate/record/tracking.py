@@ -53,11 +53,11 @@ class RunToWrite:
     guest: Mapping[str, str] = field(default_factory=dict)  # tags if it belongs to another study
     tags: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)
-    points: Sequence[MetricValue] = ()
+    metric_values: Sequence[MetricValue] = ()
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
 
     def all_tags(self, existing: Mapping[str, str] | None) -> dict[str, str]:
-        """The tags to set, given those of the existing run (None if there is none yet).
+        """The tags to set, given the tags of the existing run (None if there is none yet).
 
         A reason that an earlier attempt failed for is emptied.
         """
@@ -78,8 +78,8 @@ class RunLocation:
 
 @dataclass(frozen=True)
 class StoredTrial:
-    """What a server has of a trial: its run's status and at least the tags that say how much of
-    its journal the run shows, and whose it is."""
+    """What a server has of a trial: the status of its run, and at least the tags that say how much
+    of the journal the run shows, and to which studies the run belongs."""
 
     status: str
     tags: dict[str, str]
@@ -122,11 +122,11 @@ def unlimited(value: float) -> float:
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
 
 
-def new_points(points: Sequence[MetricValue], last_steps: Mapping[str, int]) -> list[MetricValue]:
-    """The points that a run lacks, ordered by step, one for each metric and step."""
+def new_values(values: Sequence[MetricValue], last_steps: Mapping[str, int]) -> list[MetricValue]:
+    """The values that a run lacks, ordered by step, one for each metric and step."""
     missing = {
-        (point.step, point.key): point
-        for point in points
-        if point.step > last_steps.get(point.key, -1)
+        (value.step, value.key): value
+        for value in values
+        if value.step > last_steps.get(value.key, -1)
     }
     return [missing[key] for key in sorted(missing)]

@@ -1,7 +1,7 @@
 """An arm's results: frozen data from which tables and the mirror's rows are made.
 
 "The table's unit" is what people read of the metric that decides: perplexity, accuracy in %.
-Losses are on its scale, and lower is better whichever it is: nats, accuracy below 0.
+Losses are on that metric's scale, and lower is better for any metric: nats, accuracy below 0.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Measured:
     metric: Metric
     losses: Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
     cells: Mapping[str, Cell]  # a split without a value has none
-    lost: Mapping[str, int]  # split -> results that there are not: to run, failed, not a number
+    lost: Mapping[str, int]  # split -> results that are missing: to run, failed, not a number
     published: Mapping[str, float]  # only at a scale that is comparable with them
 
 
@@ -67,11 +67,11 @@ class ArmResult:
     num_parameters: int | None
     counts: Counts
     measured: Measured  # of the metric that decides
-    tokens: int  # trained on: mean over completed final trials, those each builds on included
+    tokens: int  # trained on: mean over completed final trials, with all that each builds on
     seconds: float  # of the epochs of every trial of the arm, its search included
     trials: tuple[str, ...]  # the trials behind the cells
     values: Mapping[int, float]  # losses on the split that decides
-    unmeasured: int = 0  # of these trials' models, that are planned to be measured
+    unmeasured: int = 0  # models of these trials that are planned to be measured, and are not yet
     against: str | None = None  # the arm it is compared with, if not the base arm
     together: bool = False  # all its seeds together give one result
     others: tuple[Measured, ...] = ()  # of the study's columns
@@ -83,8 +83,8 @@ class ArmResult:
 
     @property
     def is_tested(self) -> bool:
-        """Return whether the arm will have enough results for a test; an ensemble of several
-        searches may."""
+        """Return whether the arm will have enough results for a test. An arm with one result for
+        all seeds has them if several searches tuned it."""
         return not self.is_base and (not self.together or self.counts.planned >= MIN_PAIRS)
 
     @property

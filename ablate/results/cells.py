@@ -29,6 +29,7 @@ class Cells:
         self._measures = {trial.parents[0]: trial.id for trial in measures}
         self._parents = {trial.id: trial.parents for trial in record.trials}
         finals = [trial for trials in self._finals.values() for trial in trials]
+        # One split for the whole table: arms and seeds are compared on the same text.
         test_was_read = any(
             self._loss(trial.id, "test", self._metric) is not None for trial in finals
         )
@@ -84,14 +85,14 @@ class Cells:
         )
 
     def _lost(self, arm: ArmRecord, metric: Metric) -> dict[str, int]:
-        """How many results of the planned trials there are not, by split."""
+        """How many results of the planned trials are missing, by split."""
         finals = [trial.id for trial in self._finals.get(arm.name, [])]
         splits = metric.splits if metric.of != ARMS else ()
         return {split: sum(self._is_lost(t, split, metric) for t in finals) for split in splits}
 
     def _is_lost(self, trial_id: str, split: str, metric: Metric) -> bool:
-        """Return whether there is no value; a trial that completed without reporting one does not
-        measure this, and has lost nothing."""
+        """Return whether a value is missing; a trial that completed without reporting any does not
+        measure this metric, and has lost nothing."""
         if self._value(trial_id, split, metric) is not None:
             return False
         sources = [trial_id]
@@ -134,7 +135,8 @@ class Cells:
         )
 
     def _counts(self, arm: ArmRecord, finals: list[PlannedTrial]) -> Counts:
-        """Final trials of a searched arm are planned when its search is over; N is known before."""
+        """Count by fate. A searched arm's final trials are planned only when its search has ended,
+        but their number is known before."""
         searches = (s for s in self._record.searches if s.seed_index is None)
         repeats = {search.repeat for search in searches if search.arm == arm.name}
         results = 1 if arm.together else self._record.num_seeds

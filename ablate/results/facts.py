@@ -1,5 +1,5 @@
-"""All that is recorded of a trial besides its config and its numbers, and of a study besides its
-record, each fact declared once.
+"""All that is recorded of a trial besides config and numbers, and of a study besides its record:
+each fact is declared once.
 
 From these lists come the tags of MLflow's runs, the schema of the mirror, the columns of `trials`
 and of `studies` in SQL, and their tables in docs/asking.md.
@@ -45,14 +45,17 @@ class Told:
 
     @property
     def attempt(self) -> Attempt:
+        """The trial's last attempt."""
         return self.journal.last_attempt
 
     @property
     def git(self) -> Mapping[str, Any]:
+        """The commit of the study's folder; empty if there is none."""
         return self.attempt.git or {}
 
     @property
     def ablate_git(self) -> Mapping[str, Any]:
+        """The commit of ablate itself; empty if there is none."""
         return self.attempt.ablate_git or {}
 
 
@@ -74,7 +77,7 @@ class Fact(Generic[T]):
     name: str  # its column in `trials`, or `studies`
     kind: Kind
     of: Callable[[T], Any]  # empty: None or ""
-    doc: str  # none: people are not shown it
+    doc: str  # its meaning in the pages; empty: left out there
     tag: str = ""  # MLflow's, if it is not the name
     by_study: bool = False  # it depends on the study that ran the trial
 
@@ -85,8 +88,8 @@ class Fact(Generic[T]):
 
 
 TEXT, WHOLE, NUMBER, TRUTH = Kind.TEXT, Kind.WHOLE, Kind.NUMBER, Kind.TRUTH
-# In the order of their columns. What a study says of a trial (`by_study`) is said by the study that
-# ran it first.
+# In the order of their columns. Of several studies of a trial, the study that ran the trial first
+# gives the facts that are `by_study`.
 FACTS: tuple[Fact[Told], ...] = (
     Fact("trial", TEXT, lambda t: t.journal.trial.id, "its id", TRIAL),
     Fact("study", TEXT, lambda t: t.study.name, "the study that ran it", by_study=True),

@@ -72,8 +72,8 @@ class Replication:
 
 
 def replication_of(record: StudyRecord) -> Replication:
-    """From the searches for arms' settings; those for how to evaluate a finished model are each
-    of one seed, and a seed is then still what is repeated."""
+    """The replication by the searches for arms' settings. Searches for how to evaluate a finished
+    model do not count: each is of one seed, so seeds are still what is repeated."""
     repeats: dict[str, set[int]] = {}
     for search in record.searches:
         if search.seed_index is None:

@@ -17,6 +17,7 @@ class Verdict(StrEnum):
 
     @property
     def decided(self) -> bool:
+        """Return whether the test found a direction."""
         return self in (Verdict.LOWER, Verdict.HIGHER)
 
     @property
@@ -34,5 +35,5 @@ class Verdict(StrEnum):
 
 
 def not_comparable(reason: str) -> str:
-    """What is said of a published number that no result may be compared with."""
+    """The text beside a published number that no result may be compared with."""
     return f"not comparable: {reason}"

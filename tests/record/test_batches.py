@@ -174,7 +174,7 @@ def test_trials_that_start_over_lose_their_points_and_others_of_the_batch_keep_t
 
 def test_runs_with_many_points_make_smaller_batches(workspace, monkeypatch) -> None:
     prepare(workspace, 4)
-    monkeypatch.setattr(mlflow_records, "MOST_POINTS", 20)
+    monkeypatch.setattr(mlflow_records, "MOST_VALUES", 20)
     sizes: list[int] = []
     put_all = DatabaseTracking.put_all
     monkeypatch.setattr(

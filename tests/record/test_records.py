@@ -13,7 +13,7 @@ import pytest
 
 from ablate.commands.sync import sync_records
 from ablate.errors import DamagedError
-from ablate.record import client, database, mlflow_records, quiet, runs
+from ablate.record import client, mlflow_records, quiet, runs, sqlite_client
 from ablate.record.mlflow_records import Recorder, sync
 from ablate.store import journal as journals
 from ablate.store.epoch import Epoch
@@ -298,9 +298,9 @@ def _watch(tracking: Any, countdown: Countdown, monkeypatch) -> None:
     writes = client.write_files
     watched = lambda *arguments: countdown(writes, *arguments)  # noqa: E731
     monkeypatch.setattr(client, "write_files", watched)
-    monkeypatch.setattr(database, "write_files", watched)
+    monkeypatch.setattr(sqlite_client, "write_files", watched)
     tracking.client = Watched(tracking.client, countdown)
-    if not isinstance(tracking, database.DatabaseTracking):
+    if not isinstance(tracking, sqlite_client.DatabaseTracking):
         return
     import sqlalchemy
 

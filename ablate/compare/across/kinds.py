@@ -1,4 +1,4 @@
-"""What kind of trial each recorded one is: only final ones are pairs of `compare --except`.
+"""The kind of each recorded trial: only final ones are pairs of `compare --except`.
 
 A trial is final if it counts for a result of a study at a scale that is no smoke scale. Others are
 of smoke scales, of searches, of ensembles, or of stages that later ones build on.
@@ -31,11 +31,12 @@ def kinds_of(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, str]:
 
 
 def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
-    """Trial -> is it final in a study, and are all of its studies at smoke scales?"""
+    """Trial -> whether it is final in some study, and whether all its studies are smoke scales."""
     counts: dict[str, tuple[bool, bool]] = {}
     tagged = by_study(trials)
     for study in studies:
         plain, key = plain_record(study), study["study_key"]
+        # Older records do not say `smoke`.
         smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
         listed = [(trial, final) for trial, _, final in listed_trials(study, plain)]
         theirs = listed or [(r["trial"], r["in_cell"]) for r in tagged_rows(key, tagged)]
@@ -46,6 +47,7 @@ def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bo
 
 
 def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:
+    # A trial of no recorded study is judged by its own row alone.
     final, only_smoke = counted or (row["in_cell"] is not False, row["scale"] == SMOKE)
     if counted and final:
         return FINAL

@@ -4,8 +4,8 @@ Two trials are a pair when they differ in what is named and in nothing else: sam
 corpus digest, runner, device, precision and threads, test read by both or by neither, every other
 field of their configs equal, whichever study they came from. The versions of the task and of each
 technique count as fields (`--except head` names the head's too); of a file, the contents count. The
-trials that a trial builds on count too: two fine-tuned trials are a pair when those they start from
-are.
+trials that a trial builds on count too: two fine-tuned trials are a pair when the trials that they
+start from are one.
 
 A regularizer that is off leaves no trace. If its strength is named and it has other fields, such as
 the formula that the strength applies to, a trial without it pairs with each trial that has it,
@@ -14,9 +14,9 @@ unless those have a second strength.
 Trials are not compared one by one. Each gets a hash of its setting without what is named, and
 those with the same hash are one group; pairs are made inside a group, one of each variant.
 
-Only trials of one kind are pairs: those that count for a result of a study, its final ones. Those
-of smoke scales, of searches, and of stages that later ones build on are left out, and counted:
-they are shorter, or were chosen among, and two stages of a seed are no two repetitions.
+Only trials of one kind are pairs: final ones, which count for a result of a study. Trials of smoke
+scales, of searches, and of stages that later ones build on are left out, and counted: they are
+shorter, or were chosen among, and two stages of a seed are no two repetitions.
 
 A trial that only measures a finished model repeats this model's numbers, and is in no pair.
 
@@ -64,7 +64,7 @@ from ablate.results.result import Result
 from ablate.store import journal
 from ablate.store.outcome import Status
 
-MOST_VALUES = 60
+MOST_VALUES = 60  # make 1,770 changes, which grow with the square of the values
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "sources")
@@ -83,14 +83,14 @@ NOTHING: Variant = ((),)
 
 
 class Unnamed(NamedTuple):
-    """The unnamed fields of a regularizer that has named ones."""
+    """The values of a regularizer's unnamed fields, where other fields of it are named."""
 
     present: bool
     inert: bool  # without the named fields it would do nothing
     values: tuple[str | None, ...]
 
     def agrees(self, other: Unnamed) -> bool:
-        """Return whether two trials may be paired, as far as these fields go."""
+        """Return whether these fields allow two trials to be a pair."""
         if self.present and other.present:
             return self.values == other.values
         return self.present == other.present or (self if self.present else other).inert
@@ -162,8 +162,8 @@ class Exchange:
     split: str
     num_trials: int  # final ones that completed
     changes: tuple[Change, ...]
-    left_out: Mapping[str, int] = field(default_factory=dict)  # other trials, by their kind
-    num_values: int = 0  # that have a pair; no more than MOST_VALUES of them are in `changes`
+    left_out: Mapping[str, int] = field(default_factory=dict)  # kind -> its number of trials
+    num_values: int = 0  # with a pair; `changes` are between the first MOST_VALUES of these
 
 
 def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exchange:
@@ -172,8 +172,8 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     named = _named(names, columns)
     with reading(mirror, ["trials"]) as db, _uncollected():
         aside = named | _neutral(db, columns)
-        points = _points(db, mirror, [c for c in columns if c not in aside], named, split)
-    finals = [point for point in points if point.kind == FINAL]
+        trials = _trials(db, mirror, [c for c in columns if c not in aside], named, split)
+    finals = [trial for trial in trials if trial.kind == FINAL]
     groups = _groups(finals)
     common = _common(groups)
     changes = sorted(
@@ -183,16 +183,16 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
     return Exchange(
         names=tuple(names),
         split=split,
-        num_trials=sum(point.loss is not None for point in finals),
+        num_trials=sum(trial.loss is not None for trial in finals),
         changes=tuple(changes),
-        left_out=Counter(point.kind for point in points if point.kind != FINAL),
+        left_out=Counter(trial.kind for trial in trials if trial.kind != FINAL),
         num_values=len(common),
     )
 
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no garbage: among 20,000 trials that all live on, that took half of the time."""
+    """Look for no garbage: among 20,000 trials that all live on, the search took half the time."""
     gc.disable()
     try:
         yield
@@ -232,10 +232,10 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
     return columns_named
 
 
-def _points(
+def _trials(
     db: Any, mirror: Mirror, rest: list[str], named: set[str], split: str
 ) -> list[ComparedTrial]:
-    """Every completed or diverged trial; its setting includes those of the trials it builds on."""
+    """Every completed or diverged trial; its setting includes its ancestors' settings."""
     studies = rows_of(db, STUDY_FACTS, "_studies")
     rows = {row.facts["trial"]: row for row in _rows(db, mirror, studies, rest, named, split)}
     kinds = kinds_of(studies, [row.facts for row in rows.values()])
@@ -291,14 +291,16 @@ def _rows(
     named: set[str],
     split: str,
 ) -> Iterator[_Row]:
-    """Every trial with its result in the metric of its study, if that is recorded."""
+    """Every trial with its result in the metric of its study, if the study is recorded."""
     partly = _partly_named(named, rest)
     aside = {column for unnamed, _ in partly for column in unnamed}
+    # The seed pairs trials, and is no setting.
     own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
     asked = [own, f"[{', '.join(_unnamed(*columns) for columns in partly)}]", _texts(sorted(named))]
     metrics = {study["study_key"]: metric_of(study) for study in studies}
     columns = {key: {m.key(split): column_of(m.key(split))} for key, m in metrics.items()}
     wanted = {column for of_study in columns.values() for column in of_study.values()}
+    # A metric that no trial has reported has no column.
     numbers = wanted.intersection(map(str.lower, mirror.manifest.numbers))
     facts = list(dict.fromkeys((*FACTS, *numbers)))
     query = f"SELECT {', '.join([*asked, *map(quoted, facts)])} FROM _trials ORDER BY trial"
@@ -351,7 +353,7 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
 
     @cache
     def lineage_of(trial: str) -> Lineage:
-        if trial not in rows:  # never recorded: it equals only itself
+        if trial not in rows:  # never recorded: such a trial equals only itself
             return Lineage(trial)
         row = rows[trial]
         ways = _ways(row.facts["computed_by"])
@@ -369,7 +371,9 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
             unnamed += before.unnamed
             variants.append(before.variant)
             ways |= before.computed_by
+        # Only a key; systems in FIPS mode refuse md5 for anything that has to be secure.
         setting = hashlib.md5(json.dumps(content).encode(), usedforsecurity=False).hexdigest()
+        # A variant that stages share is named once.
         variant = tuple(itertools.chain.from_iterable(dict.fromkeys(variants)))
         return Lineage(setting, tuple(unnamed), variant, ways, tuple(seeds))
 
@@ -389,17 +393,18 @@ def texts(variant: Variant) -> list[list[str]]:
 Group = dict[tuple[Any, ...], ComparedTrial]  # trials that differ only in what is named
 
 
-def _groups(points: Iterable[ComparedTrial]) -> list[Group]:
+def _groups(trials: Iterable[ComparedTrial]) -> list[Group]:
     groups: dict[tuple[Any, ...], Group] = defaultdict(dict)
-    for point in sorted(points, key=lambda point: point.loss is None):
-        lineage = point.lineage
-        group = groups[lineage.setting, lineage.seeds, point.seed, point.judged_by]
-        group.setdefault((lineage.variant, lineage.unnamed), point)
+    # Of two equal trials, one that completed counts rather than one that diverged.
+    for trial in sorted(trials, key=lambda trial: trial.loss is None):
+        lineage = trial.lineage
+        group = groups[lineage.setting, lineage.seeds, trial.seed, trial.judged_by]
+        group.setdefault((lineage.variant, lineage.unnamed), trial)
     return [group for group in groups.values() if len(group) > 1]
 
 
 def _common(groups: Iterable[Group]) -> list[Variant]:
-    """The variants, those that the most groups have first."""
+    """The variants, from the one that the most groups have on."""
     variants = ({variant for variant, _ in group} for group in groups)
     common = Counter(itertools.chain.from_iterable(variants))
     return sorted(common, key=lambda variant: (-common[variant], texts(variant)))
@@ -413,8 +418,10 @@ def _changes(groups: Iterable[Group], common: Sequence[Variant]) -> list[Change]
     )
     for group in groups:
         chosen = (item for item in group.items() if item[0][0] in ranks)
+        # The variant that more groups have is `before`, whatever the trials found.
         ordered = sorted(chosen, key=lambda item: ranks[item[0][0]])
         for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
+            # Equal variants in one group differ in unnamed fields.
             if before != after and a.lineage.agrees(b.lineage):
                 pairs[before, after, a.corpus, a.judged_by].append((a, b))
     return [
@@ -431,7 +438,7 @@ def _change(
     losses = [(a.loss, b.loss) for a, b in pairs if a.loss is not None and b.loss is not None]
     deltas = [metric.natural(b - a) for a, b in losses]
     size = max((abs(loss) for pair in losses for loss in pair), default=0.0)
-    diverged = dict.fromkeys(point for pair in pairs for point in pair if point.loss is None)
+    diverged = dict.fromkeys(trial for pair in pairs for trial in pair if trial.loss is None)
     ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
     odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
     return Change(
@@ -441,10 +448,10 @@ def _change(
         metric,
         statistics.paired_difference(deltas, size=size),
         num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
-        studies=tuple(sorted({point.study for pair in pairs for point in pair})),
+        studies=tuple(sorted({trial.study for pair in pairs for trial in pair})),
         num_lost=len(pairs) - len(deltas),
         diverged=tuple(diverged),
-        not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),
+        not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),  # as numbers: 9 before 10
         at=statistics.mean([metric.show(a) for a, _ in losses]) if losses else 0.0,
         edited=tuple(sorted({file for a, b in pairs for file in _edited(a.sources, b.sources)})),
     )

@@ -1,4 +1,4 @@
-"""The changes that `pairs.py` found, as a table and for a terminal."""
+"""The changes that `matched.py` found, as a table and for a terminal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(exchanged: Exchange) -> Table:
         row += [] if in_nats else [metric.scale_name, metric.better]
         row += [d and d.mean, *((d and d.interval) or (None, None)), p, statistics.verdict(d, p)]
         row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
-        row += [", ".join(point.trial for point in change.diverged), ", ".join(change.not_alike)]
+        row += [", ".join(lost.trial for lost in change.diverged), ", ".join(change.not_alike)]
         row += [", ".join(change.edited)]
         rows.append(row)
     return table_of_values(names, rows)
@@ -59,8 +59,8 @@ def _p_holm(exchanged: Exchange) -> list[float | None]:
 
 
 def _sides(changes: Sequence[Change]) -> list[tuple[str, str]]:
-    """Each change's two variants, each by what the other does not have; in full where that would be
-    the same for two changes."""
+    """Each change's two variants, each by what the other does not have; in full, where two changes
+    would have the same names."""
     brief = [describe_change(change.before, change.after) for change in changes]
     in_full = _ambiguous(brief, changes)
     return [
@@ -72,7 +72,7 @@ def _sides(changes: Sequence[Change]) -> list[tuple[str, str]]:
 def _ambiguous(brief: Sequence[Hashable], changes: Sequence[Change]) -> list[bool]:
     """Return of each change whether its brief name is not enough to tell it from the others.
 
-    Between trials with and without a history, it is the history that is told.
+    Of a change with a history and one without, the one with a history is named in full.
     """
     rows = [(name, *_place(change)) for name, change in zip(brief, changes, strict=True)]
     history = [len(change.before) > 1 or len(change.after) > 1 for change in changes]
@@ -89,7 +89,7 @@ def _place(change: Change) -> tuple[str, str]:
 
 
 def _in_full(variant: Variant) -> str:
-    """All that is named of a trial, and then of what it builds on: it need not be the same."""
+    """All that is named of a trial, and then of what it builds on, which may differ."""
     return ", trained on from ".join(", ".join(stage) or NOT_SET for stage in texts(variant))
 
 
@@ -107,7 +107,7 @@ def _changed(before: Variant, after: Variant) -> tuple[tuple[Setting, ...], tupl
 class Wording:
     """How the changes of a result are named in a terminal: `dropout (input=0.1) → not set`.
 
-    What says nothing is left out: a word or a zero that a field has in all changes, a zero where
+    Left out is what tells nothing: a word or a zero that a field has in all changes, a zero where
     the other variant does not have the field, and the slot's own name.
     """
 
@@ -126,7 +126,7 @@ class Wording:
         self._in_full = {c for c, full in zip(exchanged.changes, in_full, strict=True) if full}
 
     def arrow(self, change: Change) -> str:
-        """Briefly, unless that would name another change of the result, too."""
+        """The change, briefly unless the brief name is also another change's."""
         if change not in self._in_full:
             return self._brief(change)
         return f"{_in_full(change.before)} → {_in_full(change.after)}"
@@ -235,7 +235,7 @@ def _cut_intervals(changes: Iterable[Change], wording: Wording) -> list[str]:
 
 
 def _unit(metric: Metric) -> str:
-    """What differences are in: what people read, or a scale on which that has none."""
+    """The unit of differences: what people read, or the scale, if people read another one."""
     return metric.shown if _as_read(metric) else metric.scale_name
 
 
@@ -325,10 +325,10 @@ def _left_out(exchanged: Exchange) -> list[str]:
     num = sum(change.num_lost for change in exchanged.changes)
     if not num:
         return []
-    trials = dict.fromkeys(point for change in exchanged.changes for point in change.diverged)
+    trials = dict.fromkeys(lost for change in exchanged.changes for lost in change.diverged)
     named = [
-        f"{p.trial} ({p.study}, {describe_change(NOTHING, p.lineage.variant)[1]}, seed {p.seed})"
-        for p in [*trials][:SHOWN]
+        f"{t.trial} ({t.study}, {describe_change(NOTHING, t.lineage.variant)[1]}, seed {t.seed})"
+        for t in [*trials][:SHOWN]
     ]
     more = f", and {len(trials) - SHOWN} more" if len(trials) > SHOWN else ""
     pairs = "1 pair is" if num == 1 else f"{num} pairs are"

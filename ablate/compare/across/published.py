@@ -1,4 +1,4 @@
-"""Published numbers beside ours, each with its verdict or the reason that there is none."""
+"""Published numbers beside ours, each with a verdict or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def add_published(
     units: Mapping[str, str],
     verdicts: Callable[[str], Verdicts],
 ) -> None:
-    """Add to a study's rows what its paper has of them, with the verdict on it.
+    """Add the paper's numbers to a study's rows, each with its verdict.
 
-    `verdicts`: those of a study, by its key; none if its trials cannot be read.
+    `verdicts` returns a study's verdicts, by its key; none if its trials cannot be read.
     """
     known = verdicts(record.key) if record.published_scale else {}
     for arm, metric, split, value in _reproduces(record):
@@ -84,7 +84,7 @@ def reproduced(records: Sequence[StudyRecord]) -> dict[papers.Cell, list[str]]:
 
 
 def verdict_of(cell: papers.Cell, studies: Mapping[papers.Cell, Sequence[str]], any_: bool) -> str:
-    """What stands beside a number in a paper's own rows, `any_`: if there are studies."""
+    """The text beside a number in a paper's own rows; `any_`: whether studies were named, too."""
     if cell.not_comparable:
         return not_comparable(cell.not_comparable)
     if cell in studies:

@@ -40,14 +40,14 @@ MOST_SECONDS, MOST_ROWS, MEMORY = 60.0, 1_000_000, "4GB"
 GRACE_SECONDS = 2.0  # in which DuckDB stops, if it can
 FEWER = "Instead: a condition (WHERE) or a LIMIT that asks for less."
 UNLIMITED = 10_000  # columns: a terminal wraps, or a pager scrolls
-SHUT = (
+SHUT = (  # the lock comes last: after it, no setting can be changed
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET allow_community_extensions = false",
-    "SET python_enable_replacements = false",
-    "SET temp_directory = ''",
+    "SET python_enable_replacements = false",  # else a table may be a variable of this process
+    "SET temp_directory = ''",  # what does not fit in memory is stopped, not written to the disk
     f"SET memory_limit = '{MEMORY}'",
-    "SET TimeZone = 'UTC'",
+    "SET TimeZone = 'UTC'",  # that of the runs, with which now() is compared
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
@@ -63,6 +63,7 @@ def reading(mirror: Mirror, needed: Sequence[str] = views.VIEWS) -> Iterator[Any
     db = duckdb().connect(":memory:")
     with _closed(db):
         paths = ", ".join(literal(path) for path in views.files(mirror))
+        # Before SHUT: without access to files, DuckDB takes no further paths.
         db.execute(f"SET allowed_paths = [{paths}]")
         with _from_whole_files(mirror):
             views.make_views(db, mirror, needed)
@@ -86,7 +87,7 @@ def _closed(db: Any) -> Iterator[None]:
 
 def ask(mirror: Mirror, sql: str) -> Table:
     """The result of one SELECT."""
-    needed = [name for name in views.VIEWS if name in sql.lower()]
+    needed = [name for name in views.VIEWS if name in sql.lower()]  # at worst one too many
     with reading(mirror, needed) as db:
         _check(sql)
         try:
@@ -101,6 +102,7 @@ def ask(mirror: Mirror, sql: str) -> Table:
 
 def _fetched(db: Any, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     result = db.sql(sql)
+    # One more than the limit tells that there are more.
     return result.columns, _in_utc(result).limit(MOST_ROWS + 1).fetchall()
 
 
@@ -116,7 +118,7 @@ def _in_time(db: Any, work: Callable[[], T]) -> T:
         try:
             result = work()
             ended.append(lambda: result)
-        except BaseException as error:
+        except BaseException as error:  # raised again by the thread that waits
             ended.append(functools.partial(_raise, error))
 
     thread = threading.Thread(target=run, daemon=True, name="ablate-query")
@@ -137,7 +139,7 @@ def _raise(error: BaseException) -> Any:
 
 @contextlib.contextmanager
 def _out_of_memory() -> Iterator[None]:
-    """Say which limit it is: memory is limited by a setting (see SHUT)."""
+    """Name the limit in the error: DuckDB raises it for the setting in SHUT."""
     try:
         yield
     except duckdb().OutOfMemoryException as error:
@@ -145,8 +147,8 @@ def _out_of_memory() -> Iterator[None]:
 
 
 def _in_utc(result: Any) -> Any:
-    """Times with a zone as times in UTC: DuckDB converts the former with pytz, which is not among
-    its dependencies."""
+    """Times with a zone as times in UTC: for zones, DuckDB needs pytz, which is not among its
+    dependencies."""
     plain = [re.sub(ZONED, r"TIMESTAMP\1", str(kind)) for kind in result.types]
     if plain == list(map(str, result.types)):
         return result
@@ -178,7 +180,7 @@ def _check(sql: str) -> None:
 def _kind_of(statement: Any) -> str:
     try:
         return statement.type.name
-    except ValueError:  # one that DuckDB has, and its Python module has no name for
+    except ValueError:  # a kind of statement for which DuckDB's Python module has no name
         return "That statement"
 
 

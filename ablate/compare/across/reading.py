@@ -2,8 +2,8 @@
 
 A source is a study, or a table of a paper.
 
-A line is an arm or a model, a metric and a split: ours, what is published, and the verdict on that
-or why there is none.
+A line is an arm or a model, a metric and a split: our number, the published one, and the verdict on
+it or why there is none.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Line(NamedTuple):
 
     @property
     def beside(self) -> tuple[str, str]:
+        """The published number and the verdict; empty if nothing is published."""
         return self.row.beside.get(self.place, ("", ""))
 
 
@@ -51,7 +52,7 @@ COLUMNS = (
 
 
 def tables(rows: Sequence[Row]) -> Table:
-    """The first table, with all others below it; those of one corpus one after the other."""
+    """The first table, with all others below it, corpus by corpus."""
     places = [place for row in rows for place in _places(row)]
     every = [
         _table(source, corpus, [row for row in rows if row.source == source])
@@ -85,7 +86,7 @@ def _table(source: str, corpus: str, rows: Sequence[Row]) -> Table:
 
 
 def _lines(row: Row, corpus: str) -> list[Line]:
-    order = {split: at for at, split in enumerate(SPLITS)}
+    order = {split: at for at, split in enumerate(SPLITS)}  # others come last
     places = [place for place in _places(row) if place[0] == corpus]
     return [
         Line(row, place)

@@ -17,5 +17,5 @@ class Row:
     name: str
     parameters: float | None
     values: dict[Key, str] = field(default_factory=dict)
-    # What is published, also where nothing of ours is comparable; and the verdict, or why not.
+    # The published number, also where none of ours is comparable; and the verdict, or why not.
     beside: dict[Place, tuple[str, str]] = field(default_factory=dict)

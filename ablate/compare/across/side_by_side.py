@@ -32,6 +32,7 @@ from ablate.store import study_record
 from ablate.store.study_record import StudyRecord
 
 OF_STUDY = "_arms WHERE study_key = $1 ORDER BY arm, split DESC"
+# Of several metrics with one published name, the first counts.
 KNOWN_AS = {name: metric for metric in reversed(KNOWN) for name in metric.published}
 
 
@@ -43,14 +44,14 @@ def side_by_side(
 ) -> Table:
     """Return our numbers next to published numbers, on a single split or both, as a wide table.
 
-    With the `verdicts` of a study, by its key, the tables are for a reader.
+    With `verdicts`, which returns a study's verdicts by its key, the tables are for a reader.
     """
     with reading(mirror, ["arms"]) as db:
         rows = _rows(db, names, verdicts)
     if split is not None:
         for row in rows:
             row.values = {key: text for key, text in row.values.items() if key[1] == split}
-            row.beside = {key: told for key, told in row.beside.items() if key[1] == split}
+            row.beside = {key: both for key, both in row.beside.items() if key[1] == split}
     rows = [row for row in rows if row.values or split is None]
     return _table(rows) if verdicts is None else for_readers.tables(rows)
 
@@ -136,8 +137,8 @@ def _add_columns(
 
 
 def _measured(arm: dict[str, Any], metric: Metric) -> str:
-    """mean±spread with the number of seeds, and of searches if it was tuned; seeds that failed or
-    are still to run are counted too."""
+    """mean±spread with the number of seeds, and of searches if the arm was tuned; seeds that failed
+    or are still to run are counted too."""
     if metric.of == ARMS:  # no seed's luck changes it
         return decimal(arm["mean"], metric.digits)
     planned = arm["num"] + arm["num_lost"]
@@ -154,7 +155,7 @@ def _measured(arm: dict[str, Any], metric: Metric) -> str:
 def _printed(
     record: StudyRecord | None, arm: str, split: str, metric: Metric, published: float
 ) -> str:
-    """A published number as its paper prints it; if the arm's is not comparable with it, why."""
+    """A published number as its paper prints it, and why our arm is not comparable, if so."""
     text = as_printed(record, split, metric, published)
     if record is None:
         return text
@@ -174,9 +175,9 @@ def _paper(
         metric = KNOWN_AS[cell.metric]
         name = f"{cell.model} {cell.variant}".strip()
         source = f"{paper}, {cell.table}"
-        millions = None if cell.parameters is None else 1e6 * cell.parameters
+        size = None if cell.parameters is None else 1e6 * cell.parameters  # papers print millions
         model = (cell.table, cell.model, cell.variant, cell.parameters)
-        row = rows.setdefault(model, Row(source, name, millions))
+        row = rows.setdefault(model, Row(source, name, size))
         spread = "" if cell.std is None else f"±{cell.std:g}"
         quoted = " (quoted)" if cell.quoted else ""
         split = (cell.split or "") if metric.of == SPLIT else ""

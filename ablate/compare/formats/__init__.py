@@ -60,14 +60,14 @@ class Table:
     settings: Sequence[str] = ()  # above the rows
     below: Sequence[str] = ()  # results that are not rows, right below these
     warnings: Sequence[str] = ()  # to be seen before any number is believed
-    notes: Sequence[str] = ()  # how to read it
+    notes: Sequence[str] = ()  # how to read the table
     cautions: Sequence[str] = ()
     further: Sequence[Table] = ()  # smaller tables, below the notes
     reference: str = ""  # leads back to the trials behind the table
 
     @property
     def headings(self) -> list[str]:
-        """Each on one line."""
+        """The headings, each on one line."""
         return [column.heading.replace("\n", " ") for column in self.columns]
 
     def small_print(self, mark: str) -> list[str]:
@@ -84,6 +84,7 @@ def for_people(columns: Sequence[Column], rows: Iterable[Any], **more: Any) -> T
 
 
 def for_programs(columns: Sequence[Column], rows: Iterable[Any]) -> Table:
+    """A table of values, of the columns that have a name."""
     named = [column for column in columns if column.name]
     values = [[column.of(row) for column in named] for row in rows]
     return table_of_values([column.name for column in named], values)

@@ -31,7 +31,7 @@ def _line(row: Sequence[Any]) -> str:
 def _as_data(cell: Any) -> Any:
     if not isinstance(cell, str) or not cell.startswith(STARTS_FORMULAS):
         return cell
-    try:
+    try:  # "-0.5" is a number, and no formula
         float(cell)
     except ValueError:
         return f"'{cell}"

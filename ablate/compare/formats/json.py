@@ -18,6 +18,7 @@ def write(table: Table) -> str:
     """Return the table's rows as a list of JSON objects, with all digits."""
     names = _numbered(table.headings)
     rows = [dict(zip(names, map(_plain, row), strict=True)) for row in table.rows]
+    # `str` is for DuckDB's other types, such as UUIDs.
     return json.dumps(rows, indent=1, ensure_ascii=False, default=str)
 
 
@@ -25,6 +26,7 @@ def _numbered(headings: Sequence[str]) -> list[str]:
     """The headings, each once."""
     names: list[str] = []
     for heading in headings:
+        # Also the numbered name may be taken: columns `a`, `a`, `a_2`.
         others = (f"{heading}_{number}" for number in itertools.count(2))
         free = (name for name in others if name not in (*headings, *names))
         names.append(next(free) if heading in names else heading)

@@ -26,6 +26,7 @@ def write(table: Table) -> str:
     needs = "% needs \\usepackage{booktabs}"
     if not table.title:
         return "\n".join([needs, *_tabulars(table)])
+    # Characters such as % and & would break a label.
     label = re.sub("[^A-Za-z0-9:-]", "-", table.title.partition(" · ")[0])
     notes = [*table.warnings, *table.settings, *table.small_print("bold")]
     lines = [

@@ -70,6 +70,7 @@ def _as_text(table: Table, unicode: bool = True) -> Table:
 def _fitted(table: Table, width: int) -> tuple[Table, list[str]]:
     """The table without the columns that do not fit, and the headings of these."""
     columns, widths = table.columns, _widths(table)
+    # Columns that wrap give way before any other is dropped.
     wrapped_away = sum(max(0, widths[i] - COMFORTABLE) for i in _wrapping(table))
     remaining, dropped = list(range(len(columns))), []
     for _, index in sorted((c.drop, i) for i, c in enumerate(columns) if c.drop is not None):

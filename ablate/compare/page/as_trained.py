@@ -1,8 +1,8 @@
 """What each arm of a study trained with: where its trials' configs differ from the base arm's.
 
-The configs are those of the journals, so they are resolved: after the scale's `adapt`, and with
-what a search chose. A stage is compared with the base arm's stage of that name; one that the base
-arm does not have, with what the arm did before it.
+The configs come from the journals, so they are resolved: after the scale's `adapt`, and with what a
+search chose. A stage is compared with the base arm's stage of that name; a stage that the base arm
+does not have is compared with the arm's own stage before.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def _difference(config: Values, reference: Values) -> dict[str, str]:
     for name, value in config.items():
         added = ".".join(name.split(".")[:2]) in ours - theirs
         text = json.dumps(value)
+        # Of a technique that the other config lacks, fields that are 0 or off tell nothing.
         if text != json.dumps(reference.get(name)) and (value or not added):
             texts[name] = f"{name} = {text}"
     return texts

@@ -26,6 +26,7 @@ def _template() -> Any:
         import jinja2
     except ModuleNotFoundError:
         raise MissingDependency(needs("pages need", "jinja2")) from None
+    # Strict: a misspelt name in the template is an error, not an empty text.
     loader, undefined = jinja2.FileSystemLoader(Path(__file__).parent), jinja2.StrictUndefined
     made = jinja2.Environment(
         loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True

@@ -23,6 +23,7 @@ def described(material: Material) -> fig.Figure | None:
     if not curves:
         return None
     x = fig.Axis("trials of the search", numbers="whole")
+    # Not every task reports tokens.
     by_tokens = all(curve.expected[0].tokens > 0 for curve in curves)
     if by_tokens:
         x = fig.Axis("tokens trained on by the search", numbers="counts")
@@ -47,6 +48,7 @@ def _lines(
         return fig.Series(x=x, y=[metric.show(point.loss) for point in points], **more)
 
     bold = fig.nth_look(index, width=2)
+    # One spread below the mean may lie below the best trial, which no search of these can beat.
     below = [metric.show(max(curve.best, p.loss - p.spread)) for p in curve.expected]
     above = [metric.show(p.loss + p.spread) for p in curve.expected]
     yield over(curve.expected, name=curve.arm, look=bold, low=below, high=above, shade=shade)

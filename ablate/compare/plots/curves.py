@@ -16,7 +16,7 @@ from ablate.config.metrics import Metric
 GREY = fig.Look(colour="#d9d9d9", width=0.7)
 DASHED = fig.Look(dashes=style.DASHES[1], width=1)
 OWN = fig.Look(colour=style.BLUE, width=1.8)
-MOST_ARMS = 24  # panels, each with a line for every arm that is drawn
+MOST_ARMS = 24  # panels, each with a line of every arm: time grows with the square
 COLUMNS = 4  # of panels
 NEEDS = "trials of two epochs or more"
 Curve = tuple[list[float], list[float], list[float]]  # mean, lowest, highest, by epoch
@@ -62,7 +62,7 @@ def _panels(
 
 
 def _curves(material: Material) -> dict[str, Curve]:
-    """Those of two epochs or more, by arm."""
+    """The curves of two epochs or more, by arm."""
     completed = {trial for summary in material.summary.arms for trial in summary.trials}
     parents = {trial.id: trial.parents for trial in material.record.trials}
     seeds: dict[str, list[list[float]]] = defaultdict(list)
@@ -85,11 +85,12 @@ def _series(curve: Curve, name: str, look: fig.Look, shade: float) -> fig.Series
 
 
 def _value_axis(curves: list[Curve], metric: Metric, title: str) -> fig.Axis:
-    """From the best value to those of the first epochs."""
+    """An axis from the best value to the values of the first epochs."""
     best = min((low for _, lows, _ in curves for low in lows), key=metric.loss_of_shown)
     firsts = sorted((mean[0] for mean, _, _ in curves), key=metric.loss_of_shown)
     first, highest = firsts[len(firsts) // 2], max(max(high) for _, _, high in curves)
     seen = max(first, *(mean[-1] for mean, _, _ in curves), key=metric.loss_of_shown)
+    # Arms that start far above the median are cut off, which the caption says.
     worst = min(first * 1.6, highest) if metric.scale == "log" else seen
     return fig.value_axis(title, metric, best, worst)
 
@@ -107,7 +108,7 @@ def _curve(seeds: Sequence[Sequence[float]], show: Callable[[float], float]) -> 
 def _epochs(final: str, parents: Mapping[str, Sequence[str]], material: Material) -> list[float]:
     """Losses on validation by epoch, over the stages that led to a trial, one after another."""
     chain = [final]
-    while len(parents.get(chain[0], ())) == 1:
+    while len(parents.get(chain[0], ())) == 1:  # a trial of several parents has no one past
         chain.insert(0, parents[chain[0]][0])
     journals = [material.journals[trial] for trial in chain if trial in material.journals]
     metric = material.summary.metric

@@ -38,7 +38,7 @@ def described(material: Material) -> fig.Figure | None:
     against = before if material.record.design == "path" else material.record.base_arm
     difference = f"{summary.unit} of {summary.split}, less that of {against}"
     table = [[arm.name, columns.delta(arm, digits), columns.verdict(arm)] for arm, _ in shown]
-    rows = [*enumerate(reversed(shown))]
+    rows = [*enumerate(reversed(shown))]  # from the bottom, so that the first arm is at the top
     names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
     panel = fig.Panel(
         x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
@@ -70,12 +70,12 @@ def _name(arm: str, summary: Summary) -> str:
 
 
 def _reach(comparisons: Sequence[Comparison]) -> float:
-    """How far the axis goes: to the ends of all intervals, but for ends far from all others.
+    """How far the axis goes: to the ends of all intervals, except ends far from all others.
 
     An arm that is better is always within the axis.
     """
     deltas = sorted(abs(comparison.delta) for comparison in comparisons)
-    typical = max(deltas[len(deltas) // 2], 1e-9)
+    typical = max(deltas[len(deltas) // 2], 1e-9)  # all may be 0
     near = [
         abs(end)
         for comparison in comparisons
@@ -86,7 +86,7 @@ def _reach(comparisons: Sequence[Comparison]) -> float:
 
 
 def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]:
-    """The interval as far as the axis goes, arrows where it goes on, and the difference."""
+    """The interval as far as the axis goes, an arrow at a cut end, and the difference."""
     delta, colour = comparison.delta, COLOURS[comparison.helps]
     low, high = comparison.interval or (delta, delta)
 
@@ -104,7 +104,7 @@ def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]
 
 
 def _caption(material: Material) -> str:
-    """The differences and intervals that these are."""
+    """Describe the differences, their intervals and the marks."""
     summary, replication = material.summary, material.summary.replication
     base = "the arm before" if material.record.design == "path" else "the base arm"
     other = ", or from the one in brackets," if columns.elsewhere_noted(summary) else ""

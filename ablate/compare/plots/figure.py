@@ -1,7 +1,7 @@
 """What a figure shows, as data: described once, from results, and drawn by any writer.
 
-A figure has panels, a panel has two axes and marks, and a mark has its places as the axes count
-them. Nothing here knows of matplotlib: `static.py` draws a figure for files and for the report.
+A figure has panels, a panel has two axes and marks, and a mark has places in the axes' numbers.
+Nothing here knows of matplotlib: `static.py` draws a figure for files and for the report.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class Axis:
     grid: bool = True
 
     def at(self, value: float) -> Any:
-        """What stands at a place: the text of the nearest tick, or the number."""
+        """The text of the tick nearest to a value; without ticks, the value itself."""
         if not self.ticks:
             return value
+        # Marks may stand a little beside their ticks, so as not to hide each other.
         text = min(self.ticks, key=lambda tick: abs(tick[0] - value))[1]
         return f"{self.title}: {text}"
 
@@ -135,6 +136,7 @@ class Figure:
         x, y = self.panels[0].x, self.panels[0].y
         headings = ["name", "at" if x.ticks else x.title, y.title, "from", "to"]
         rows = [row for panel in self.panels for row in _rows(panel)]
+        # Without any interval, there are no columns for ends.
         width = 5 if any(row[3] is not None for row in rows) else 3
         return table_of_values(headings[:width], [row[:width] for row in rows])
 

@@ -25,7 +25,7 @@ def described(material: Material) -> fig.Figure | None:
     pairs = [*itertools.combinations(design.factors, 2)]
     if not pairs:
         return None
-    wide = min(3, len(pairs))
+    wide = min(3, len(pairs))  # panels in a row
     return fig.Figure(
         title="Interactions",
         caption=_caption(material, len(pairs)),
@@ -77,8 +77,9 @@ def _cell(material: Material, design: Design, at: dict[str, str]) -> tuple[float
     ]
     groups = summary.replication.groups(shared_seeds(chosen))
     means = [statistics.mean([arm.values[i] for i in group for arm in chosen]) for group in groups]
-    if not means:
+    if not means:  # no seed has completed in all of these arms
         return statistics.mean([v for arm in chosen for v in arm.values.values()]), 0.0
+    # One pair has no interval.
     low, high = statistics.t_interval(means, summary.alpha) or (means[0], means[0])
     return statistics.mean(means), (high - low) / 2
 

@@ -12,7 +12,7 @@ from ablate.compare.statistics.verdicts import declared, published_cells
 from ablate.config.metrics import Metric
 from ablate.store.study_record import StudyRecord
 
-FAR = 4
+FAR = 4  # times the median, or its distance from the best: points beyond are labels only
 MOST_ARMS = 40  # labels at the side
 NEEDS = "arms of different numbers of parameters"
 OURS = fig.Look(colour=style.BLUE, marker="o", width=1)
@@ -74,6 +74,7 @@ def _ours(material: Material) -> dict[str, fig.Series]:
 def _published(material: Material) -> list[fig.Series]:
     """The comparable cells of the study's tables, on its corpus and split, with parameters."""
     return [
+        # Papers print millions.
         _point(_name(cell), 1e6 * (cell.parameters or 0.0), cell.value, look=PUBLISHED)
         for cell, reason in _judged(material)
         if not reason

@@ -19,7 +19,7 @@ from ablate.results.result import result_of
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
-MOST_ARMS, MOST_TRIALS, BEST = 6, 400, 3
+MOST_ARMS, MOST_TRIALS, BEST = 6, 400, 3  # panels; lines in each; bold lines
 LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest on
 NEEDS = "a search"
 CAPTION = (
@@ -27,7 +27,7 @@ CAPTION = (
     "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "
     "Fields that only some trials have are left out."
 )
-Ranked = Sequence[tuple[float, Journal]]  # with their losses
+Ranked = Sequence[tuple[float, Journal]]  # each with its loss
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _panel(name: str, ranked: Ranked, metric: Metric) -> fig.Panel:
 
 
 def _rows(arm: str, ranked: Ranked, metric: Metric) -> Iterator[list[Any]]:
-    """Of every drawn trial what its line shows: its settings and its result."""
+    """A row for every drawn trial: its settings and its result."""
     varied = _varied([journal for _, journal in ranked])
     for rank in _drawn(len(ranked)):
         loss, journal = ranked[rank]
@@ -118,6 +118,7 @@ def _look(rank: int, num_completed: int) -> fig.Look:
         return fig.Look(colour=style.GREY, dashes=(1, 2), width=0.9, above=1)
     if rank < min(BEST, max(1, num_completed // 3)):
         dashes = style.DASHES[rank]
+        # The best is drawn last, on top of the others.
         return fig.Look(colour=style.VERMILLION, dashes=dashes, width=2, above=4 - rank)
     shade = 0.35 + 0.45 * rank / max(1, num_completed - 1)  # the better, the darker
     levels = (round(255 * share) for share in (shade, shade, 1 - 0.5 * (1 - shade)))
@@ -143,7 +144,7 @@ def _loss_scale(losses: Sequence[float], metric: Metric) -> Scale:
     if not losses:
         return Scale(title, [], [])
     low, middle = losses[0], losses[len(losses) // 2]
-    high = min(losses[-1], middle + 4 * max(middle - low, 1e-6))
+    high = min(losses[-1], middle + 4 * max(middle - low, 1e-6))  # half of them may be equal
     beyond = "≤ " if metric.better == "higher" else "≥ "
     more = beyond if high < losses[-1] else ""
     heights = [min(1.0, (loss - low) / ((high - low) or 1.0)) for loss in losses]

@@ -76,13 +76,13 @@ def _panel(axes: Any, panel: described.Panel) -> None:
 
 def _axis(axes: Any, name: str, axis: described.Axis) -> None:
     ours = getattr(axes, f"{name}axis")
-    if axis.log:
+    if axis.log:  # first, since matplotlib replaces an axis's ticks with its scale
         axes.set(**{f"{name}scale": "log"})
     if axis.ticks is not None:
         ours.set_ticks([place for place, _ in axis.ticks], [text for _, text in axis.ticks])
     if axis.limits:
         axes.set(**{f"{name}lim": axis.limits})
-    if axis.log:
+    if axis.log:  # after the limits, between which it looks for numbers
         _plain_numbers(ours)
     if axis.numbers == "counts":
         ours.set_major_formatter(lambda value, _: count(value) if value else "0")
@@ -100,6 +100,7 @@ def _plain_numbers(axis: Any) -> None:
 
     low, high = sorted(axis.get_view_interval())
     narrow = high / max(low, 1e-12) < 8
+    # In less than a decade, a logarithmic locator finds one or two numbers, or none.
     round_numbers = LogLocator(10, (1, 2, 5), numticks=12)
     axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if narrow else round_numbers)
     axis.set_minor_locator(NullLocator())
@@ -119,6 +120,7 @@ def _series(axes: Any, series: described.Series) -> None:
     x, y, low, high = series.x, series.y, series.low, series.high
     look = {**_look(series.look), "label": series.name}
     if series.cap:
+        # matplotlib takes distances from the value, not the interval's ends.
         bars = np.abs(np.subtract([low, high], [y])) if low else None
         axes.errorbar(x, y, yerr=bars, capsize=series.cap, **look)
     else:
@@ -142,6 +144,7 @@ def _look(look: described.Look) -> dict[str, Any]:
 
 def _label_ends(axes: Any, ends: Sequence[described.Label]) -> None:
     """Write names to the right of the axes, at the heights of their places, without overlap."""
+    # The layout is computed only now, and the axes' height is known after it.
     axes.figure.draw_without_rendering()
     gap = style.LINE_HEIGHT / (axes.figure.get_size_inches()[1] * axes.get_position().height)
     to_axes = axes.transData + axes.transAxes.inverted()

@@ -30,8 +30,8 @@ LOOK: dict[Any, Any] = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "svg.hashsalt": "ablate",  # the same plot, the same bytes
-    "svg.fonttype": "path",
-    "text.parse_math": False,  # a dollar in a name is one
+    "svg.fonttype": "path",  # letters as shapes: readers need not have the font
+    "text.parse_math": False,  # a dollar in a name is a dollar
 }
 
 
@@ -59,6 +59,7 @@ def figure(width: float, height: float) -> Any:
 
 def panels(width: float, height: float, num: int, columns: int, **options: Any) -> Any:
     """A figure and the axes of its panels, in rows of `columns`."""
+    # pyplot would keep every figure in memory, and look for a window system.
     from matplotlib.figure import Figure
 
     made = Figure(figsize=(width, height), layout="constrained")

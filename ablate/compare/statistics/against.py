@@ -1,4 +1,4 @@
-"""Verdicts: each arm against the base arm (or the one that it names), and the best arm against all
+"""Verdicts: each arm against the base arm (or the arm that it names), and the best arm against all
 others.
 
 There is no verdict
@@ -43,12 +43,13 @@ class Judge:
             for arm, weight in terms
         ]
         deltas = [math.fsum(pair) for pair in zip(*weighted, strict=True)]
+        # Differences far smaller than the values themselves are rounding errors.
         size = max((abs(value) for values in weighted for value in values), default=0.0)
         tested = not self.replication.of_settings_found
         return statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
 
     def read(self, verdict: Verdict) -> Verdict:
-        """A verdict on losses, as one on what people read: higher accuracy is a lower loss."""
+        """A verdict on losses as a verdict on what people read: higher accuracy is a lower loss."""
         return verdict.opposite if self.metric.better == "higher" else verdict
 
     def comparison(
@@ -63,7 +64,7 @@ class Judge:
     ) -> Comparison:
         """The verdict on one of a family of differences, or `reason` why there is none.
 
-        It is shown from the value `at`; `possible` is the range of what is shown.
+        The difference is shown from the value `at`; `possible` is the range of what is shown.
         """
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
@@ -75,6 +76,7 @@ class Judge:
             more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
         interval, is_cut = None, False
         if difference.interval is not None:
+            # Sorted, since of a metric that is better if higher, a lower loss is the higher end.
             low, high = sorted(self.metric.shift(end, at) for end in difference.interval)
             interval = within((low, high), possible)
             is_cut = interval != (low, high)
@@ -101,6 +103,7 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
     """The arms with their comparisons, corrected over all of them, and the best one marked."""
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
+    # Arms without a result yet count too: a half-run table is no more generous than the whole.
     family = sum(arm.is_tested for arm in arms)
     corrected = statistics.holm([d and d.p for d in differences], family)
     comparisons = {}
@@ -154,7 +157,7 @@ def _best(arms: Sequence[ArmResult], judge: Judge) -> str | None:
     if not judge.metric.directed or len(with_values) < 2 or any(map(_unknown, arms)):
         return None
     first = min(with_values, key=lambda arm: statistics.mean([*arm.values.values()]))
-    if first.counts.selected:
+    if first.counts.selected:  # without its lost seeds, the arm may look better than it is
         return None
     differences = [_difference(first, arm, judge) for arm in with_values if arm is not first]
     corrected = statistics.holm([d and d.p for d in differences])
@@ -168,8 +171,9 @@ def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdic
     missing = arm.counts.missing + base.counts.missing
     if missing:
         return f"{missing} to run"
-    if set(arm.trials) == set(base.trials):
+    if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
+    # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
     if arm.counts.selected and verdict != Verdict.HIGHER:
         return "lost seeds"
     if base.counts.selected and verdict != Verdict.LOWER:

@@ -1,7 +1,7 @@
 """Pairs of trials, one computed by kernels and the other by torch: allowed, but never silently.
 
-The two round differently, and training amplifies that: it can move a trial by more than a
-perplexity point, and sharing a seed does not help.
+The two round differently, and training amplifies the difference, which can move a trial by more
+than a perplexity point. Sharing a seed does not help.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def note(
 
 
 def of_trials(journals: Mapping[str, Journal]) -> str | None:
-    """The same for a few trials by id, of any studies."""
+    """The note on a few trials of any studies, by id; None if all were computed alike."""
     by_trial = {trial: computed_by(trial, journals) for trial in journals}
     if not _differ(by_trial.values()):
         return None
@@ -57,6 +57,7 @@ def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str
 
 
 def _differ(ways: Iterable[frozenset[str]]) -> bool:
+    # A set: thousands of trials were computed in a handful of ways.
     return not all(itertools.starmap(computed_alike, itertools.combinations(set(ways), 2)))
 
 

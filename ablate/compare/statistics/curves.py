@@ -3,8 +3,8 @@
 expected   the best of k trials drawn from a search's n, in expectation (Dodge et al. 2019, "Show
            your work", Section 3.1): with F the share of trials at most as good as v,
            E[best of k] = sum over values v of  v (S(v)^k - S'(v)^k),
-           S the share of trials that are v or worse, S' that are worse. Exact for random search;
-           for a sampler that learns, it is over its trials in any order.
+           S the share of trials that are v or worse, S' of those that are worse. Exact for random
+           search; of a sampler that learns, an expectation over any order of its trials.
 as found   the best so far, in the order in which the trials were suggested.
 
 A trial that diverged or was stopped early has spent its budget, and counts as the worst that
@@ -41,7 +41,7 @@ class BudgetPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetCurve:
-    """One arm's searches, of its settings if these were. `as_found`: a line for each search."""
+    """One arm's searches, of settings if there are any. `as_found`: a line for each search."""
 
     arm: str
     num_trials: int
@@ -70,6 +70,7 @@ def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> Bu
     if not completed:
         return None
     worst = max(completed)
+    # A spoilt trial has spent its budget, and counts as the worst that completed.
     values = [
         [worst if (v := result_of(j).loss(metric, "valid")) is None else v for j in run]
         for run in runs
@@ -95,6 +96,7 @@ def _over_searches(values: Sequence[Sequence[float]]) -> list[tuple[float, float
     averages = []
     for at_k in zip(*map(expected_best, values), strict=False):
         mean = statistics.mean(m for m, _ in at_k)
+        # Variances within the searches and between them add up.
         square = statistics.mean(spread**2 + (m - mean) ** 2 for m, spread in at_k)
         averages.append((mean, math.sqrt(square)))
     return averages
@@ -106,7 +108,7 @@ def expected_best(values: Sequence[float]) -> list[tuple[float, float]]:
     worse = np.arange(num, -1, -1) / num  # share of trials from each rank on
     moments = []
     for k in range(1, num + 1):
-        chances = -np.diff(worse**k)
+        chances = -np.diff(worse**k)  # that the trial of each rank is the best of k
         mean = float(chances @ order)
         moments.append((mean, math.sqrt(chances @ (order - mean) ** 2)))
     return moments

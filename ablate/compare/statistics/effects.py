@@ -9,7 +9,7 @@ all contrasts that the design can tell apart.
 
 y is the mean loss, as `ablate/config/metrics.py` has it. The reference of a factor is its level in
 the base arm. In a fraction of a factorial, contrasts that are one number (aliases) are one row
-under all their names: such a design cannot tell which of them it is.
+under all their names: such a design cannot tell which of them the number is.
 
 If an interaction is decided, the effects of each factor at each level of the other follow, with a
 separate correction over those shown: only then may a line say that A helps without B.
@@ -46,8 +46,8 @@ class Contrast:
     kind: str
     weights: np.ndarray
     aliases: tuple[str, ...] = ()
-    what: str = ""  # of a simple effect: that of which factor's levels
-    where: str = ""  # and at which level of the other factor
+    what: str = ""  # of a simple effect: the levels that are compared
+    where: str = ""  # of a simple effect: the level of the other factor
 
 
 def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Effects | None:
@@ -98,9 +98,9 @@ class Design:
 
     @property
     def balanced(self) -> bool:
-        """Return whether every factor is in every arm, and every two of them are crossed evenly.
+        """Return whether every factor is in every arm, and every two factors are crossed evenly.
 
-        In a fraction two may also be the same, which makes them aliases.
+        In a fraction, two factors may also be one, which makes them aliases.
         """
         if not self.arms or any(set(arm) != set(self.factors) for arm in self.arms):
             return False
@@ -118,7 +118,7 @@ class Design:
         named += [self._interaction(a, b) for a, b in self._crossed()]
         classes: dict[bytes, list[Contrast]] = {}
         for contrast in named:
-            if contrast.weights.any():
+            if contrast.weights.any():  # else the design lacks the arms for it
                 classes.setdefault(_direction(contrast.weights), []).append(contrast)
         return [
             replace(first, aliases=tuple(contrast.name for contrast in others))
@@ -128,7 +128,7 @@ class Design:
     def simple(self, interactions: set[str]) -> list[tuple[Contrast, Contrast]]:
         """Within these interactions: each factor's effect at each of two levels of the other.
 
-        The first of these is the reference, at which several interactions may look.
+        The first level is the reference, at which several interactions may look.
         """
         return [
             (self._main(changed, (at[0], self.levels[at[0]][0])), self._main(changed, at))
@@ -168,7 +168,7 @@ class Design:
         return np.array([sign.get(arm[factor], 0) for arm in self.arms])
 
     def _short(self, changed: Level) -> str:
-        """`dropout`, or `dropout: 0.5` where it has more than two levels."""
+        """`dropout`, or `dropout: 0.5` if the factor has more than two levels."""
         factor, level = changed
         return factor if len(self.levels[factor]) == 2 else f"{factor}: {level}"
 
@@ -184,7 +184,7 @@ def _between(signs: np.ndarray) -> np.ndarray:
 def _direction(weights: np.ndarray) -> bytes:
     """Contrasts that differ only in sign and size have one direction."""
     first = weights[np.flatnonzero(weights)[0]]
-    return (np.round(weights / first, ROUNDED) + 0.0).tobytes()
+    return (np.round(weights / first, ROUNDED) + 0.0).tobytes()  # -0.0 has other bytes than 0.0
 
 
 def _family(
@@ -245,6 +245,7 @@ def _readings(
             where, elsewhere = (first, second) if states[0] else (second, first)
             yield f"{what} helps with {where} and hurts with {elsewhere}."
         elif set(states) == {True}:
+            # The lower loss is the larger gain.
             larger = min((at_reference, at_level), key=lambda effect: effect.difference.mean)
             more = first if larger is at_reference else second
             yield f"{what} helps with either, more with {more}."

@@ -1,8 +1,8 @@
 """Is one arm's loss lower than another's? Paired statistics over seeds. Pure: numbers in and out.
 
 What is paired. Two arms share seed i, so each seed gives one difference d_i of their mean nats a
-token (log-perplexity). That is the quantity tested: seeds and corpora scale perplexity rather
-than shift it, so its logarithm has the steadier spread. Perplexities are only shown.
+token (log-perplexity). This difference is tested: seeds and corpora scale perplexity rather than
+shift it, so the logarithm has the steadier spread. Perplexities are only shown.
 
 What decides. The two-sided paired t-test, Holm-corrected over every comparison that the table
 plans (those without a result yet count as p = 1, so a half-run table is never more generous than
@@ -63,7 +63,7 @@ class Difference:
 
     @property
     def is_constant(self) -> bool:
-        """Return whether all pairs have the same difference, other than 0: no test says how it
+        """Return whether all pairs have one difference, other than 0: no test says how differences
         would vary."""
         return self.spread == 0 and self.mean != 0
 
@@ -83,8 +83,8 @@ def paired_difference(
 ) -> Difference | None:
     """The difference of two arms from those of their pairs; None if there is no pair.
 
-    `size` is the largest of the values of which these are differences. Without `tested` it has no
-    p: for pairs that are not repetitions.
+    `size` is the largest of the values that were subtracted. Without `tested` there is no p: for
+    pairs that are not repetitions.
     """
     if len(deltas) == 0:
         return None
@@ -142,6 +142,7 @@ def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
     Every pattern up to twelve pairs; beyond that a sample of them, with the observed one counted.
     """
     values = np.asarray(deltas, dtype=float)
+    # Lowered by a rounding error: equal sums, added in another order, are as far from 0.
     seen = abs(values.sum()) - ROUNDING * np.abs(values).sum()
     if len(deltas) <= EXACT_FLIPS:
         return float(np.mean(np.abs(_sign_patterns(len(deltas)) @ values) >= seen))
@@ -160,6 +161,7 @@ def holm(p_values: Sequence[float | None], num: int | None = None) -> list[float
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
     for step, (p, index) in enumerate(known):
+        # Never below the adjusted value of a smaller p.
         largest = max(largest, min(1.0, (num - step) * p))
         adjusted[index] = largest
     return adjusted
@@ -177,19 +179,19 @@ def effect_size(deltas: Sequence[float]) -> float | None:
 
 
 def more_pairs(deltas: Sequence[float], *, alpha: float = 0.05, comparisons: int = 1) -> int | None:
-    """How many more pairs would decide it, if effect and spread are as observed.
+    """How many more pairs would decide the comparison, if effect and spread are as observed.
 
     The smallest number of pairs at which a paired t-test at alpha / comparisons (Holm's strictest
-    step) finds the effect in 80% of cases, less the pairs there are. None if the effect
-    is ~ 0 compared with its spread, so that no sensible number would do, or the spread is unknown
-    or 0.
-    A rough guess: with few pairs the observed effect may be twice the true one, or half.
+    step) finds the effect in 80% of cases, less the pairs there are. None if the effect is so small
+    compared with its spread that no sensible number would do, or the spread is unknown or 0.
+    A rough guess: with few pairs the observed effect may be twice the true effect, or half.
     """
     deviation = spread(deltas)
     if not deviation or mean(deltas) == 0:
         return None
     effect, level = abs(mean(deltas)) / deviation, alpha / max(1, comparisons)
     sizes = range(MIN_PAIRS, MAX_PAIRS + 1)
+    # A search by halves, since power grows with the number of pairs.
     smallest = bisect_left(sizes, POWER, key=lambda num: _power(effect, num, level))
     return None if smallest == len(sizes) else max(0, sizes[smallest] - len(deltas))
 
@@ -199,7 +201,7 @@ def _power(effect: float, num: int, level: float) -> float:
     noncentrality, free = effect * math.sqrt(num), num - 1
     critical = t_quantile(1 - level / 2, free)
     power = 1 - float(special.nctdtr(free, noncentrality, critical))
-    if math.isnan(power):  # scipy gives up far in the tails: the normal is exact enough there
+    if math.isnan(power):  # scipy gives up far in the tails, where the normal is exact enough
         power = float(special.ndtr(noncentrality - critical))
     return power
 

@@ -7,8 +7,8 @@ Trials that wrote sentences are compared by the scores of these, in the same way
     score_bootstrap     the difference of two trials' scores of a text, over the same
 
 Words of a sentence are not independent, so whole sentences are drawn (Koehn 2004), the same ones
-for both trials. The difference is a ratio: nats of the drawn sentences over their tokens; that of a
-score is computed from the drawn sentences' counts, as the score of a text is. With
+for both trials. The difference is a ratio: nats of the drawn sentences over their tokens; a
+difference of scores is computed from the drawn sentences' counts, as the score of a text is. With
 few sentences the draws vary too little: the 95% interval then covers 75% (3 sentences) or 88% (10),
 and if a text is one sentence, every draw is that text. So below MIN_SENTENCES, from where it covers
 93%, there is neither an interval nor a p.
@@ -28,8 +28,8 @@ import numpy as np
 MIN_SENTENCES = 40
 NUM_RESAMPLES = 5_000
 AT_ONCE = 250  # resamples, to bound the memory
-EM_STEPS = 500
-CLOSE = 1e-10  # nats a token
+EM_STEPS = 500  # at most
+CLOSE = 1e-10  # nats a token: EM stops when a step gains less
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,7 @@ def sentences(tokens: np.ndarray, eos: int, first: int = 1) -> np.ndarray:
     ends = np.asarray(tokens) == eos
     starts = np.cumsum(ends) - ends  # the sentences that have ended before this token
     numbers = starts[first:]
+    # From 0 on, also if a sentence has ended before the first judged token.
     return numbers - (numbers[0] if len(numbers) else 0)
 
 
@@ -72,6 +73,7 @@ def mixture_weights(log_probs: Sequence[np.ndarray]) -> list[float]:
     stacked = np.stack([np.asarray(one, np.float64) for one in log_probs])
     weights, before = np.full(len(stacked), 1 / len(stacked)), -np.inf
     for _ in range(EM_STEPS):
+        # A weight may reach 0, of which numpy's logarithm warns.
         joint = stacked + np.log(np.maximum(weights, 1e-300))[:, None]
         total = np.logaddexp.reduce(joint, axis=0)
         weights = np.exp(joint - total).mean(1)
@@ -132,7 +134,7 @@ def _difference(
     if drawn:
         values = np.concatenate(drawn)
         low, high = np.quantile(values, [alpha / 2, 1 - alpha / 2])
-        # the share of resamples that are as far from the difference seen as that is from 0
+        # The share of resamples that are as far from the difference seen as 0 is.
         as_far = int(np.sum(np.abs(values - seen) >= abs(seen)))
         interval, p = (float(low), float(high)), (1 + as_far) / (1 + len(values))
     return SentenceDifference(

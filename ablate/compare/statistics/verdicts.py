@@ -4,8 +4,8 @@ comparable.
 A paper prints one number, usually of one run, and does not report its noise; ours are several
 seeds. In log perplexity (or bits), with m the mean of our n seeds and s their spread:
 
-    reproduced         the t interval of m lies within 1% of the published number: whatever m
-                       truly is, it is as good as the same
+    reproduced         the t interval of m lies within 1% of the published number: whatever the
+                       true mean is, it is as good as the same
     within seed noise  otherwise, if the published number lies where another of our runs would
                        land: m -+ t(1 - alpha/2, n - 1) s sqrt(1 + 1/n), and half a unit of its
                        last digit
@@ -129,12 +129,12 @@ def judged(
     alpha: float = 0.05,
     of: str = "seed",
 ) -> str:
-    """The rule, from three seeds or searches on: each has the losses of its seeds.
+    """The verdict by the rule, on seeds or searches, each with the losses of its seeds.
 
-    `published` and `rounding` are as shown; `exact`: every seed would give the same.
+    `published` and `rounding` are as shown; `exact`: every seed would give the same number.
     """
     means = [statistics.mean(pair) for pair in pairs]
-    if (exact or metric.of == ARMS) and means:
+    if (exact or metric.of == ARMS) and means:  # counted, so that no seed changes the number
         centre, target = means[0], metric.loss_of_shown(published)
         digits = abs(metric.loss_of_shown(published + rounding) - target)
         close = abs(centre - target) <= metric.margin + digits
@@ -184,6 +184,7 @@ def _obstacles(
         yield f"another corpus ({record.corpus})"
     if any(journal.trial.corpus_digest != record.corpus_digest for journal in trials):
         yield "another corpus digest"
+    # The paper's own slice of a text has its number of tokens; None stands for the whole text.
     sizes = {"corpus.train_tokens": texts.get(own), "corpus.eval_tokens": None}
     if any(journal.config.get(key) != size for journal in trials for key, size in sizes.items()):
         yield "a part of the corpus"
@@ -196,8 +197,8 @@ def _obstacles(
 
 
 def declared(record: StudyRecord, arm: str, cells: Sequence[papers.Cell]) -> str:
-    """Why an arm's number and the cells that print another one are not comparable, if the paper's
-    file says so of the cells, or the study of the arm."""
+    """Why an arm's number is not comparable with these cells, if the paper's file says so of the
+    cells, or the study of the arm."""
     reasons = [cell.not_comparable for cell in cells]
     return reasons[0] if reasons and all(reasons) else record.arm(arm).not_comparable
 
@@ -205,7 +206,7 @@ def declared(record: StudyRecord, arm: str, cells: Sequence[papers.Cell]) -> str
 def _measures(
     record: StudyRecord, arm: ArmSummary, journals: Mapping[str, Journal]
 ) -> list[Journal]:
-    """What measured the arm's models."""
+    """The journals of the trials that measured the arm's models."""
     planned = (t for t in record.trials_of(arm.name) if t.stage == StageName.MEASURE)
     return [journals[trial.id] for trial in planned if trial.id in journals]
 
@@ -213,7 +214,7 @@ def _measures(
 def _obstacles_of(
     metric: Metric, split: str, published: float, trials: Sequence[Journal]
 ) -> Iterator[str]:
-    """What trials report of how they measured that the paper did in another way."""
+    """What the trials' reports tell of a way of measuring that is not the paper's."""
 
     def reported(name: str) -> list[float]:
         key = metric.beside(name).key(split)
@@ -229,7 +230,7 @@ def _obstacles_of(
 
 
 def _counts_otherwise(metric: Metric, trials: Sequence[Journal]) -> bool:
-    """Return whether some trial's ROUGE is of other words than published numbers are."""
+    """Return whether some trial's ROUGE counts other words than published numbers do."""
     evaluator = metric.name.partition(".")[0]
     known = (t.outcome.signatures for t in trials if t.outcome and t.outcome.signatures)
     own = (

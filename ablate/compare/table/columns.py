@@ -45,7 +45,7 @@ def columns_of_tests(summary: Summary) -> list[Column]:
     size = Column("effect\nsize", metric.natural, lambda g: signed(g, 2), "effect_size", drop=0)
     return [
         Column("pairs", lambda c: c.difference.num_pairs, name="pairs"),
-        Column(name="paired_by", of=lambda _: replication.unit),
+        Column(name="paired_by", of=lambda _: replication.unit),  # no heading: for programs alone
         delta.about(attrgetter("difference.mean")),
         Column(interval_heading(summary), ends, _interval).about(interval),
         Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
@@ -105,7 +105,7 @@ def mean_and_spread(cell: Cell | None, digits: int) -> str:
 
 
 def above_floor(cell: Cell | None, summary: Summary) -> str:
-    """How far from the best possible: in percent of perplexity, or in bits."""
+    """How far a cell is from the best possible: in percent of perplexity, or in bits."""
     if cell is None or cell.above_floor is None or cell.floor_ratio is None:
         return NONE
     if summary.metric == BITS:
@@ -130,16 +130,17 @@ def with_more(tested: Comparison) -> str:
 
 
 def decimals(summary: Summary) -> int:
-    """As many as a paper would print; the same for a whole table, so that columns line up."""
+    """As many digits as a paper would print; one number for a table, so that columns line up."""
     if summary.metric != PERPLEXITY:
         return summary.metric.digits
     means = [cell.mean for arm in summary.arms for cell in arm.cells.values()]
+    # The median: one arm of huge perplexity must not take the digits of all others.
     typical = sorted(means)[len(means) // 2] if means else 0.0
     return 2 if typical < 100 else 1 if typical < 10_000 else 0
 
 
 def interval_heading(summary: Summary) -> str:
-    """`95% interval`, and of what, if not of the arms."""
+    """`95% interval`, and its subject unless the arms are its subject."""
     return f"{100 * (1 - summary.alpha):g}% interval{summary.replication.interval_of}"
 
 
@@ -148,7 +149,7 @@ def _completed(arm: ArmSummary) -> str:
 
 
 def _delta_heading(summary: Summary) -> str:
-    """Where some arms have another arm to be compared with, a note names it."""
+    """Without "base" if some arms are compared with other arms, which a note names."""
     against = " row above" if summary.record.design == "path" else " base"
     shown = "" if elsewhere_noted(summary) else against
     interval = interval_heading(summary).replace(" of the", " of\nthe")
@@ -156,7 +157,7 @@ def _delta_heading(summary: Summary) -> str:
 
 
 def elsewhere_noted(summary: Summary) -> dict[str, str]:
-    """`Summary.elsewhere`, without a path's, where it is always the row above."""
+    """`Summary.elsewhere`; nothing for a path, where every arm is compared with the row above."""
     return {} if summary.record.design == "path" else summary.elsewhere
 
 
@@ -182,4 +183,5 @@ def p_value(p: float | None) -> str:
     """Return p without its leading zero, or nothing if there was no test."""
     if p is None:
         return ""
+    # From .9995 on, three digits would round up to 1.000.
     return "<.001" if p < 0.001 else "1" if p >= 0.9995 else f"{p:.3f}".lstrip("0")

@@ -127,7 +127,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
 
 
 def _about_delta(summary: Summary) -> Iterable[str]:
-    """What the column of differences shows, and which intervals are cut."""
+    """Describe the column of differences, and name the intervals that are cut."""
     if not any(arm.comparison for arm in summary.arms):
         return
     metric = summary.metric
@@ -158,14 +158,14 @@ def cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
 
 
 def _excludes_0(comparison: Comparison) -> bool:
-    """Return whether an interval that excludes 0 goes with a test that decided nothing."""
+    """Return whether the interval excludes 0 although the test decided nothing."""
     low, high = comparison.interval or (0.0, 0.0)
     undecided = comparison.verdict == Verdict.UNDECIDED and not comparison.reason
-    return undecided and low * high > 0
+    return undecided and low * high > 0  # both ends on one side
 
 
 def cautions(summary: Summary) -> Iterable[str]:
-    """Withheld verdicts, what is odd, and whether published numbers are comparable."""
+    """Withheld verdicts, what is unusual, and whether published numbers are comparable."""
     for reason, meaning in _WITHHELD.items():
         withheld = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
         others = (summary.elsewhere.get(name, "the base arm") for name in withheld)
@@ -181,7 +181,7 @@ def cautions(summary: Summary) -> Iterable[str]:
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """What has the same first text, in order."""
+    """First text -> the second texts of its pairs, in order."""
     groups: dict[str, list[str]] = {}
     for first, second in pairs:
         groups.setdefault(first, []).append(second)

@@ -4,9 +4,9 @@
                column: `ablate table STUDY --format csv`
     effects    a row for an effect of a factorial: the same with `--effects`
 
-Each row names the study, and the hash of the table it belongs to. Verdicts are those of the table:
-on the split that decides, against the arm that `against` names, and with the holes that it has.
-`more` counts what `paired_by` names: seeds, or whole searches.
+Each row names the study, and the hash of its table. Verdicts are the table's: on the split that
+decides, against the arm that `against` names, and with the holes of the table. `more` counts what
+`paired_by` names: seeds, or whole searches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ablate.results.arm import Cell, Measured
 
 
 class _Number(NamedTuple):
-    """A metric of an arm on a split; if it decides, with its test."""
+    """A metric of an arm on a split; if the split decides, with the test."""
 
     arm: ArmSummary
     measured: Measured
@@ -60,6 +60,7 @@ def _arm_columns(summary: Summary, key: str) -> list[Column]:
     record, metric = summary.record, summary.metric
 
     def loss(number: _Number) -> float | None:
+        # A further column's loss may be on another scale than this one, of the metric that decides.
         of_metric = number.measured is number.arm.measured
         return metric.natural(number.cell.loss) if number.cell and of_metric else None
 

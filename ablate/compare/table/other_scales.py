@@ -1,4 +1,4 @@
-"""The same study at its other scales: deltas of listed settings next to those of tuned ones.
+"""The same study at its other scales: deltas of listed settings next to deltas of tuned settings.
 
 A win that is gone once every arm was tuned was a win of the settings.
 """
@@ -26,7 +26,7 @@ def tables_of_other_scales(summary: Summary, store: Store) -> list[Table]:
     for key in study_record.names(store):
         if key != summary.record.key and key.split("@")[0] == summary.record.name:
             other = open_study(store, key)
-            pair = sorted([summary, other.summary], key=_is_tuned)
+            pair = sorted([summary, other.summary], key=_is_tuned)  # listed first
             table = frozen_and_tuned(*pair) if other.journals else None
             tables += [] if table is None else [table]
     return tables

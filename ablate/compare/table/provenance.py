@@ -27,7 +27,7 @@ from ablate.store.numbers import finite, without_nan
 from ablate.store.store import Store, damaged
 
 SHORTEST = 4  # digits that a prefix of a hash has at least
-NLL = PERPLEXITY.name  # tables of before have no other
+NLL = PERPLEXITY.name  # older tables have no other metric
 
 
 def save(store: Store, summary: Summary, journals_by_id: Mapping[str, Journal]) -> str:
@@ -55,6 +55,7 @@ def contents_of(summary: Summary, journals_by_id: Mapping[str, Journal]) -> dict
     measures = results(t.id for t in summary.record.trials if t.stage == StageName.MEASURE)
     return {
         "study": summary.record.key,
+        # What older tables lack is left out where it says nothing: so their hashes stay.
         **({} if summary.metric.name == NLL else {"metric": summary.metric.name}),
         "corpus_digest": summary.record.corpus_digest,
         "alpha": summary.alpha,
@@ -87,7 +88,7 @@ def show(store: Store, key: str) -> str:
         results = {trial: r for arm in contents["arms"] for trial, r in arm["trials"].items()}
         results |= contents["ensembles"] | contents.get("measures", {})
         if digest(contents) != whole:
-            raise ValueError("its contents have another hash")
+            raise ValueError("its contents have another hash")  # damage, like the errors below
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise damaged(store, path, f"{type(error).__name__}: {error}") from error
     known = journals.read_all(store, results)
@@ -140,7 +141,7 @@ def _trials(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> list[s
 
 
 def _arms(contents: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterator[str]:
-    """The config of every arm: what all share once, then what differs."""
+    """The config of every arm: once the fields that all share, then those that differ."""
     configs = {name: items for arm in contents["arms"] for name, items in _configs(arm, known)}
     if not configs:
         return
@@ -197,7 +198,7 @@ def _environment(attempt: Attempt) -> str:
 
 
 def _changed(results: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterable[str]:
-    """What differs in the store today."""
+    """Yield what differs in the store today."""
     for trial, then in results.items():
         journal = known.get(trial)
         if journal is None:

@@ -1,4 +1,4 @@
-"""What a table is made of: frozen data between `summary.summarise` and what shows it.
+"""What a table is made of: frozen data between `summary.summarise` and the writers.
 
 Units and losses are those of `ablate.results.arm`.
 """
@@ -64,6 +64,7 @@ class Summary:
 
     @property
     def whole(self) -> bool:
+        """Return whether every arm has every planned result."""
         return all(arm.whole for arm in self.arms)
 
     @property
@@ -82,6 +83,7 @@ class Summary:
         }
 
     def arm(self, name: str) -> ArmSummary:
+        """Return the arm of this name, which must exist."""
         return next(arm for arm in self.arms if arm.name == name)
 
 
@@ -95,6 +97,7 @@ class Effect(Comparison):
 
     @property
     def names(self) -> str:
+        """The effect's name with its aliases, joined by `=`."""
         return " = ".join([self.name, *self.aliases])
 
 
@@ -103,10 +106,11 @@ class Effects:
     """The results of a factorial beyond its arms."""
 
     effects: tuple[Effect, ...] = ()  # main effects, then interactions: one family
-    simple: tuple[Effect, ...] = ()  # within the interactions that are decided: another
-    readings: tuple[str, ...] = ()  # those in words
+    simple: tuple[Effect, ...] = ()  # within the decided interactions: another family
+    readings: tuple[str, ...] = ()  # the simple effects in words
     notes: tuple[str, ...] = ()
 
     @property
     def every(self) -> tuple[Effect, ...]:
+        """The effects of both families."""
         return (*self.effects, *self.simple)

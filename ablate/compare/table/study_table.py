@@ -106,7 +106,7 @@ def every_test(summary: Summary) -> Table | None:
 
 
 def _less_another(summary: Summary, arm: str) -> str:
-    """The arm's name, with that of the arm it is compared with, unless this is the base arm."""
+    """The arm's name, with the name of the arm it is compared with unless this is the base arm."""
     other = summary.elsewhere.get(arm)
     return arm if other is None else f"{arm}, less {other}"
 

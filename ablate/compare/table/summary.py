@@ -113,7 +113,7 @@ def _inherited(record: StudyRecord) -> Iterable[str]:
             before += num_trials[ancestor]
             ancestor = heirs[ancestor].inherits if ancestor in heirs else None
         rows = ", ".join(f"'{row}'" for row in search.over)
-        if num_trials[arm]:  # its search has started
+        if num_trials[arm]:  # else its search has not started: nothing was inherited yet
             yield (
                 f"{arm} inherited the best settings of {search.inherits} and searched only {rows}, "
                 f"in {num_trials[arm]} trials of its own; {num_trials[arm] + before} trials are "

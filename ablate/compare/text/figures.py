@@ -12,14 +12,14 @@ def count(number: float | None) -> str:
     if number is None:
         return NONE
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= 0.9995 * size:
+        if number >= 0.9995 * size:  # 999.6k in three digits is 1M
             return f"{number / size:.3g}{letter}"
     return str(round(number))
 
 
 def duration(seconds: float) -> str:
     """95 -> 1m35s."""
-    whole = round(seconds)
+    whole = round(seconds)  # first: 59.6 s are 1m00s and not 60s
     if whole < 60:
         return f"{whole}s"
     if whole < 3600:
@@ -35,7 +35,7 @@ def decimal(number: float, digits: int) -> str:
 
 
 def signed(number: float, digits: int) -> str:
-    """With a sign, and a minus as long as a plus."""
+    """A number with its sign, the minus as wide as a plus."""
     text = decimal(abs(number), digits)
     return f"{'−' if number < 0 else '+'}{text}"
 

@@ -3,8 +3,8 @@
 An arm's trials are those listed in its study's record, started or not. While a study runs, or has
 no record yet, the tags of its trials decide: their own study's, and `ablate.also_in.*`.
 
-An arm's rows are made again when one of its trials has changed, those of a whole study when its
-run has: reading and counting all trials of 20 studies of 1,000 took longer than all else together.
+An arm's rows are made again when one of its trials has changed, a whole study's rows when its run
+has: reading and counting all trials of 20 studies of 1,000 took longer than all else together.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Study:
     """A recorded study as the mirror has it."""
 
     key: str
-    record: StudyRecord  # its trials are those that are listed
+    record: StudyRecord
     listed: bool  # the record says which trials the study has; else their tags do
-    arms: Collection[str] | None = None  # those to count; None: all
+    arms: Collection[str] | None = None  # the arms to count; None: all
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -80,9 +80,9 @@ class Changes:
     arms: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # as `by_study`
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add trials, as they were or as they are."""
+        """Add trials; of a trial that has changed, its row before and its row now."""
         self.trials.update(row["trial"] for row in rows)
-        # What measures a model is counted where that model is, which another arm may have, too.
+        # The trial that measures a model is counted where the model is, which arms may share.
         measures = (row for row in rows if row["stage"] == StageName.MEASURE)
         self.trials.update(parent for row in measures for parent in _parents(row))
         for key, shown in by_study(rows).items():
@@ -125,13 +125,14 @@ def listed_trials(row: Row, plain: Mapping[str, Any]) -> list[tuple[str, str, bo
 
 
 def by_study(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The trials of each study by their tags: those that it ran first under its key, those that it
-    shares under its tag, with their arms there."""
+    """The trials of each study by their tags, with their arms there: under the study's key the
+    trials that it ran first, under its tag the trials that it shares."""
     known: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["arm"] is not None:
             known[row["study_key"]].append(row)
         for tag, arm in json.loads(row["also_in"]).items() if row["also_in"] else ():
+            # The index is of the study that ran the trial first, and says nothing in this one.
             known[tag].append({**row, "arm": arm, "seed_index": None})
     return known
 
@@ -150,14 +151,14 @@ def study_of(row: Row) -> Study:
 
 
 def metric_of(row: Row) -> Metric:
-    """What decides a study, by its row of `studies`; older versions did not say."""
+    """The metric that decides a study, by its row of `studies`; older versions did not say."""
     if row["judged_by"]:
         return metrics.from_plain(json.loads(row["judged_by"]))
     return BITS if row["level"] == "character" else PERPLEXITY
 
 
 def _record(text: str | None) -> StudyRecord | None:
-    """The study's record; None if there is none, or if another version wrote one unlike ours."""
+    """The study's record; None if there is none, or if this version cannot read it."""
     with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
         return study_record.from_plain(json.loads(text)) if text else None
     return None
@@ -182,7 +183,7 @@ def _without_record(row: Row) -> StudyRecord:
 
 
 def columns_of(studies: Iterable[Study], numbers: Iterable[str]) -> list[str]:
-    """Those of the mirror's columns that hold the studies' metrics, in lower case."""
+    """The mirror's columns that hold the studies' metrics, in lower case."""
     wanted = {column_of(key) for study in studies for key in _keys(study)}
     return [name.lower() for name in numbers if name.lower() in wanted]
 

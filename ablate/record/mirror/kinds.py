@@ -1,8 +1,8 @@
 """One type for each column of configs, whose values are recorded as text.
 
-The fields of a config's sections (`corpus.name`) have the types that their classes declare. Those
-of techniques and of users' tasks have what their values look like: their classes are in files that
-import torch, or that are not here, and a reader imports neither.
+The fields of a config's sections (`corpus.name`) have the types that their classes declare. Fields
+of techniques and of users' tasks have the types that their values look like: their classes are in
+files that import torch, or that are not here, and a reader imports neither.
 
 A column of integers has an integer type, a column of integers and floats a float type; a column
 that mixes numbers with lists or names (`head.experts`: 15, or [15, 5, 0, 0]) stays text.
@@ -24,7 +24,7 @@ from ablate.store.numbers import without_nan
 SHIPPED = ("language", "encoder_decoder", "ngram")
 TYPES = {bool: TRUTH, int: WHOLE, float: NUMBER, str: TEXT, type(None): None}
 ENCODED = json.JSONEncoder(allow_nan=False).encode
-LARGEST_WHOLE = 2**63 - 1
+LARGEST_WHOLE = 2**63 - 1  # of DuckDB's BIGINT
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|nan|[+-]?inf")
 
@@ -69,5 +69,5 @@ def line(row: dict[str, Any]) -> str:
     """A row as a line of JSON. NaN and infinity become text, which DuckDB reads as numbers."""
     try:
         return ENCODED(row)
-    except ValueError:  # looking for them in a million rows takes longer than writing these
+    except ValueError:  # looking for NaN in a million rows takes longer than a second try for few
         return ENCODED(without_nan(row))

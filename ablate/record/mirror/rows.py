@@ -35,39 +35,40 @@ STUDY: dict[str, str] = {
 }
 
 
-def trial_row(record: StoredRun, generation: int) -> dict[str, Any]:
+def trial_row(run: StoredRun, generation: int) -> dict[str, Any]:
     """A row of `trials` with values as recorded; DuckDB converts them to their columns' types."""
-    guests = {k.removeprefix(ALSO_IN): v for k, v in record.tags.items() if k.startswith(ALSO_IN)}
-    facts = {fact.name: record.tags.get(fact.recorded_as) for fact in FACTS}
+    guests = {k.removeprefix(ALSO_IN): v for k, v in run.tags.items() if k.startswith(ALSO_IN)}
+    facts = {fact.name: run.tags.get(fact.recorded_as) for fact in FACTS}
+    # Older versions recorded an import path.
     facts["runner"] = facts["runner"] and runner_name(facts["runner"])
-    taken = {*TRIAL_COLUMNS, *TIMES, *record.params}
+    taken = {*TRIAL_COLUMNS, *TIMES, *run.params}
     finals = {
         result_column(name.removeprefix(FINAL), taken): value
-        for name, value in record.numbers.items()
+        for name, value in run.numbers.items()
         if _is_final(name)
     }
     own = {
-        "run_id": record.run_id,
+        "run_id": run.run_id,
         "generation": generation,
-        "started_ms": record.start,
-        "ended_ms": record.end,
+        "started_ms": run.start,
+        "ended_ms": run.end,
         "also_in": json.dumps(guests) if guests else None,
     }
     return {**facts, **finals, **own}
 
 
-def epoch_rows(record: StoredRun, generation: int) -> list[dict[str, Any]]:
+def epoch_rows(run: StoredRun, generation: int) -> list[dict[str, Any]]:
     """A row of `epochs` for each step, without the final results."""
-    key = {"run_id": record.run_id, "generation": generation}
+    key = {"run_id": run.run_id, "generation": generation}
     taken = {*LABELS, *key}
-    names = ["epoch", *(name for name in record.numbers if not _is_final(name))]
+    names = ["epoch", *(name for name in run.numbers if not _is_final(name))]
     columns = {name: result_column(name, taken) for name in names}
-    rows = ({columns[n]: v for n, v in step.items() if n in columns} for step in record.steps)
+    rows = ({columns[n]: v for n, v in step.items() if n in columns} for step in run.steps)
     return [{**key, **numbers} for numbers in rows if len(numbers) > 1]  # more than the epoch
 
 
 def result_column(name: str, taken: Container[str]) -> str:
-    """The column of a number that a trial reports: its own name, unless that is taken or empty."""
+    """The column of a number that a trial reports: its name, unless this is taken or empty."""
     return name if name and name.lower() not in taken else f"result.{name}"
 
 
@@ -75,9 +76,9 @@ def _is_final(name: str) -> bool:
     return name.startswith(FINAL) or name == NUM_PARAMETERS
 
 
-def study_row(record: StoredRun) -> dict[str, Any]:
+def study_row(run: StoredRun) -> dict[str, Any]:
     """A row of `studies`, with the study's own record if it can be read."""
-    tags, older = record.tags, record.params  # where version 0.1.0 had some of them
+    tags, older = run.tags, run.params  # version 0.1.0 had some facts among the params
     names = {fact.name: fact.recorded_as for fact in OF_STUDIES}
     facts = {column: tags.get(name, older.get(name)) for column, name in names.items()}
-    return {**facts, "record": record.study_json, "run_id": record.run_id}
+    return {**facts, "record": run.study_json, "run_id": run.run_id}

@@ -24,9 +24,11 @@ from ablate.record.places import local_folder
 from ablate.record.tracking import ALSO_IN, MARK, Seen, StoredRun, unlimited
 
 BATCH = 500  # runs read at a time
+MOST_COLUMNS = 1000  # metrics in one query: SQLite allows 2,000 columns
+# One parameter for any number of runs: SQLite limits how many parameters a statement has.
 CHOSEN = "run_uuid IN (SELECT value FROM json_each(?))"
-BUSY_SECONDS = 20.0
-AFTER_ALSO_IN = ALSO_IN[:-1] + chr(ord(ALSO_IN[-1]) + 1)  # the first key after them
+BUSY_SECONDS = 20.0  # to wait for a writer
+AFTER_ALSO_IN = ALSO_IN[:-1] + chr(ord(ALSO_IN[-1]) + 1)  # the first key after those tags
 
 
 class DatabaseSource:
@@ -69,7 +71,7 @@ class DatabaseSource:
         }
 
     def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
-        """Yield the records of these runs in batches."""
+        """Yield these runs in batches."""
         for first in range(0, len(run_ids), BATCH):
             if self._db is not None:
                 with self._translate_errors():
@@ -91,7 +93,7 @@ class DatabaseSource:
 
 
 def _batch(db: sqlite3.Connection, ids: str) -> list[StoredRun]:
-    """The records of runs; `ids`: a list of them as JSON."""
+    """The runs with these ids, which are a list as JSON."""
     tags, params = _pairs(db, "tags", ids), _pairs(db, "params", ids)
     latest = _latest(db, ids)
     steps = _steps(db, ids, latest)
@@ -105,7 +107,7 @@ def _batch(db: sqlite3.Connection, ids: str) -> list[StoredRun]:
             tags=tags[run_id],
             params=params[run_id],
             numbers=latest[run_id],
-            steps=steps[run_id],
+            steps=[*steps[run_id].values()],
             study_json=_study_json(uri, tags[run_id]),
         )
         for run_id, start, end, uri in runs
@@ -130,18 +132,21 @@ def _latest(db: sqlite3.Connection, ids: str) -> dict[str, dict[str, float]]:
 
 def _steps(
     db: sqlite3.Connection, ids: str, latest: Mapping[str, Mapping[str, float]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Every step of every run as one row: SQLite pivots the points."""
-    names = sorted({name for numbers in latest.values() for name in numbers})
-    steps: dict[str, list[dict[str, Any]]] = defaultdict(list)
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """Every step of every run as one row: SQLite pivots the values."""
+    every = sorted({name for numbers in latest.values() for name in numbers})
+    steps: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    # NaN as text: SQLite has NULL for it, which here says that the step has no value.
     metric = "MAX(CASE WHEN key = ? THEN CASE WHEN is_nan THEN 'nan' ELSE value END END)"
-    query = (
-        f"SELECT {', '.join(['run_uuid', 'step', *[metric] * len(names)])} FROM metrics "
-        f"WHERE {CHOSEN} GROUP BY run_uuid, step ORDER BY run_uuid, step"
-    )
-    for run_id, step, *values in db.execute(query, [*names, ids]):
-        numbers = {n: _number(v) for n, v in zip(names, values, strict=True) if v is not None}
-        steps[run_id].append({"epoch": step, **numbers})
+    for first in range(0, len(every), MOST_COLUMNS):
+        names = every[first : first + MOST_COLUMNS]
+        query = (
+            f"SELECT {', '.join(['run_uuid', 'step', *[metric] * len(names)])} FROM metrics "
+            f"WHERE {CHOSEN} GROUP BY run_uuid, step ORDER BY run_uuid, step"
+        )
+        for run_id, step, *values in db.execute(query, [*names, ids]):
+            numbers = {n: _number(v) for n, v in zip(names, values, strict=True) if v is not None}
+            steps[run_id].setdefault(step, {"epoch": step}).update(numbers)
     return steps
 
 

@@ -39,18 +39,18 @@ class StoreSource:
         labels, starts = labels_of(record), list[int]()
         for trial_id, journal in known.items():
             run = runs.trial_run(record, record.key, journal, labels.get(trial_id), running=False)
-            elsewhere = self._runs.get(trial_id)
+            elsewhere = self._runs.get(trial_id)  # its run, if a study read before shares the trial
             tags = run.all_tags(None) if elsewhere is None else {**elsewhere.tags, **run.guest}
             self._runs[trial_id] = replace(run, tags=tags)
             starts.append(run.start)
         self._runs[record.key] = _study_run(record, known, min(starts, default=0))
 
     def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
-        """Yield the trials' records, read from their journals."""
-        yield [_record(run_id, self._runs[run_id]) for run_id in run_ids]
+        """Yield the runs, read from the trials' journals."""
+        yield [_stored_run(run_id, self._runs[run_id]) for run_id in run_ids]
 
     def close(self) -> None:
-        """Drop the records that were read."""
+        """Drop the runs that were read."""
         self._runs.clear()
 
 
@@ -70,12 +70,12 @@ def _seen(run: RunToWrite) -> Seen:
     return Seen(0, "|".join((run.tags[MARK], run.status, *shared)))  # no listing is ordered by it
 
 
-def _record(run_id: str, run: RunToWrite) -> StoredRun:
+def _stored_run(run_id: str, run: RunToWrite) -> StoredRun:
     steps: dict[int, dict[str, Any]] = {}
     numbers: dict[str, float] = {}
-    for point in sorted(run.points, key=lambda point: point.step):
-        steps.setdefault(point.step, {"epoch": point.step})[point.key] = point.value
-        numbers[point.key] = point.value
+    for metric in sorted(run.metric_values, key=lambda metric: metric.step):
+        steps.setdefault(metric.step, {"epoch": metric.step})[metric.key] = metric.value
+        numbers[metric.key] = metric.value
     study = run.artifacts.get("study.json")
     return StoredRun(
         run_id=run_id,

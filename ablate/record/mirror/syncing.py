@@ -75,7 +75,7 @@ def update_mirror(
     workspace: Workspace, source: Callable[[str], Source] = open_source, *, rebuild: bool = False
 ) -> Mirror:
     """Update the mirror of the workspace's records, or rebuild it."""
-    duckdb()
+    duckdb()  # before any work: what is missing is named at once
     folder = Folder(mirror_folder(workspace))
     uri = workspace.tracking_uri
     with folder.locked() as acquired:
@@ -88,7 +88,7 @@ def update_mirror(
             before, notes = _forgotten(folder, uri, damage)
             after, num = _sync(folder, before, source, uri)
         except RecordError as error:
-            if not before.generation:
+            if not before.generation:  # there is no earlier mirror to query
                 raise
             return Mirror(folder, before, (*notes, _as_of(folder, str(error))))
     return Mirror(folder, after, tuple(notes), num)
@@ -149,7 +149,7 @@ def _sync(
             generation.add(reader.read(list(changed)))
             manifest = generation.finish(json.dumps(plain))
         except (OSError, duckdb().Error) as error:
-            folder.check(before, again=True)
+            folder.check(before, again=True)  # for a damaged file, DuckDB has the same errors
             if not isinstance(error, OSError | duckdb().IOException):
                 raise
             raise StoreError(

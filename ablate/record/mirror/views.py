@@ -103,9 +103,10 @@ def _trials(mirror: Mirror) -> str:
     manifest = mirror.manifest
     facts = [name for name in TRIAL_COLUMNS if name not in HIDDEN and name != "run_id"]
     columns = [*facts, *manifest.numbers, *sorted(manifest.configs), "run_id"]
+    # MLflow's milliseconds, in DuckDB's microseconds.
     times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in TIMES]
     shown = [quoted(name) for name in columns]
-    name = "num_parameters"
+    name = "num_parameters"  # which MLflow, as any metric, stores as a float
     shown[columns.index(name)] = f"CAST({name} AS BIGINT) AS {name}"
     return f"SELECT {', '.join([*shown[:-1], *times, shown[-1]])} FROM _trials"
 

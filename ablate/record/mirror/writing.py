@@ -55,7 +55,7 @@ def literal(text: str) -> str:
 
 
 def first_runs(trials: str) -> str:
-    """SQL for one run of each trial: the first that was started, if a crash left two."""
+    """SQL for one run of each trial: the first that started, if a crash left two."""
     first = "row_number() OVER (PARTITION BY trial ORDER BY started_ms, run_id) = 1"
     return f"SELECT * FROM {trials} QUALIFY {first}"
 
@@ -97,7 +97,7 @@ class Generation:
         )
 
     def add(self, batches: Iterable[list[StoredRun]]) -> None:
-        """Add the records that were read."""
+        """Add the runs that were read."""
         files = [self.folder.path_to(f"{name}.jsonl") for name in ("trials", "epochs", "studies")]
         trials, epochs, studies = files
         with trials.open("w") as trial, epochs.open("w") as epoch, studies.open("w") as study:
@@ -118,27 +118,27 @@ class Generation:
     ) -> None:
         """Write a line for each row, and add its columns to the manifest."""
         manifest, number = self.manifest, self.manifest.generation
-        trials = [record for record in batch if record.is_trial]
+        trials = [run for run in batch if run.is_trial]
         self._learn_configs(trials)
         known = {*TRIAL_COLUMNS, *manifest.configs}
-        for record in trials:
-            config = {config_column(n): text for n, text in record.params.items() if text != "None"}
-            _write([{**config, **trial_row(record, number)}], trial, known, manifest.numbers)
-            _write(epoch_rows(record, number), epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
-        _write([study_row(record) for record in batch if record.is_study], study, STUDY, {})
+        for run in trials:
+            config = {config_column(n): text for n, text in run.params.items() if text != "None"}
+            _write([{**config, **trial_row(run, number)}], trial, known, manifest.numbers)
+            _write(epoch_rows(run, number), epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
+        _write([study_row(run) for run in batch if run.is_study], study, STUDY, {})
 
     def _learn_configs(self, trials: list[StoredRun]) -> None:
-        """Add the config columns of these records, and their types, to the manifest."""
+        """Add the config columns of these runs, and their types, to the manifest."""
         columns: dict[str, set[str]] = {}
         spelled = _spellings(self.manifest.configs)
-        for record in trials:
-            for name, text in record.params.items():
+        for run in trials:
+            for name, text in run.params.items():
                 column = config_column(name)
                 column = spelled.setdefault(column.lower(), column)
                 columns.setdefault(column, set()).add(text)
         for name, texts in columns.items():
             kind = kinds.kind_of(texts)
-            if kind is not None:  # of another version, values may be unlike what is declared
+            if kind is not None:  # another version's values may be unlike what is declared here
                 known = self.manifest.configs.get(name, kinds.declared().get(name))
                 self.manifest.configs[name] = kinds.common_kind(known, kind) or kind
 
@@ -147,12 +147,14 @@ class Generation:
         return {**EPOCH_COLUMNS, **self.manifest.epoch_numbers}
 
     def _list_changed(self) -> None:
+        # No run has an empty id, and SQL's VALUES must have a row.
         rows = ", ".join(f"({literal(run_id)})" for run_id in ("", *self.changed))
         self.db.execute("CREATE OR REPLACE TEMP TABLE changed (run_id VARCHAR)")
         self.db.execute(f"INSERT INTO changed VALUES {rows}")
 
     def _merge(self, table: str, columns: Kinds, new: Path, order: str) -> str:
         """Write the new rows and the old ones that have not changed; return the file's name."""
+        # No row, but every column with its type, whatever the other parts lack.
         parts = [f"SELECT {self._casts(columns)} WHERE false"]
         if before := getattr(self.before, table):
             old = parquet(self.folder, before)
@@ -264,7 +266,7 @@ class Generation:
 
 
 def _pairs(studies: Iterable[Study]) -> tuple[list[str], list[str]]:
-    """The arms to count of studies that are not counted whole: the studies, and the arms."""
+    """The arms to count in studies that are not counted whole: a list of studies, one of arms."""
     pairs = [(study.key, arm) for study in studies for arm in study.arms or ()]
     return [key for key, _ in pairs], [arm for _, arm in pairs]
 
@@ -297,7 +299,6 @@ def _json(file: Path, columns: Kinds) -> str:
 
 
 def config_column(name: str) -> str:
-    """The column of a config field: its own name, unless every trial has a column of that name, or
-    it is empty."""
+    """The column of a config field: its name, unless this is empty or a column of every trial."""
     reserved = not name or name in TRIAL_COLUMNS or name in RESULTS
     return f"config.{name}" if reserved else name

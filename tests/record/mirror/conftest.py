@@ -92,7 +92,7 @@ class Recorded:
         arm_fields: dict[str, dict[str, Any]] | None = None,
         **more: Any,
     ) -> StudyRecord:
-        """StoredRun a study of these trials, finished or not."""
+        """Record a study of these trials, finished or not."""
         planned = [
             PlannedTrial(
                 id=journal.trial.id,

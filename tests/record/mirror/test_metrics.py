@@ -20,7 +20,7 @@ NO_CORPUS = {"corpus": "", "corpus_digest": "", "level": ""}
 
 
 def accuracies(recorded, name="digits", metric=ACCURACY, **more):
-    """StoredRun a study of three seeds an arm; the arm `shifted` is better by about 0.02."""
+    """Record a study of three seeds an arm; the arm `shifted` is better by about 0.02."""
     arms = {
         arm: [
             recorded.function(

@@ -24,6 +24,7 @@ from ablate.record.mirror.syncing import mirror_folder, update_mirror
 from ablate.record.mirror.writing import _write
 from ablate.record.mlflow_records import Recorder
 from ablate.results.labels import labels_of
+from ablate.store.epoch import Epoch
 from tests.support.damage import as_new_process, flip_on_disk
 
 CONFIG = {
@@ -54,6 +55,18 @@ def test_a_config_has_the_types_that_it_had(recorded, rows_of):
     assert types["optimizer.learning_rate"] == types["valid_nll"] == "DOUBLE"
     assert types["training.variable_window"] == types["in_cell"] == "BOOLEAN"
     assert types["started"] == "TIMESTAMP"
+
+
+def test_a_trial_may_have_more_metrics_than_sqlite_allows_columns(recorded, rows_of):
+    classes = {f"valid_class_{number}": float(number) for number in range(1010)}
+    curve = [Epoch(epoch, {"valid_nll": 4.0, **classes}, seconds=0.5) for epoch in (1, 2)]
+    trial = recorded.trial("t1", CONFIG, metrics={"valid_nll": 4.0, **classes}, curve=curve)
+    recorded.study("one", {"a": [trial]})
+    columns = "valid_class_0, valid_class_999, valid_class_1009"
+    numbers = (0.0, 999.0, 1009.0)
+    assert rows_of(recorded, f"SELECT {columns} FROM trials") == [numbers]
+    epochs = rows_of(recorded, f"SELECT epoch, {columns} FROM epochs ORDER BY epoch")
+    assert epochs == [(1, *numbers), (2, *numbers)]
 
 
 def test_a_column_widens_as_values_of_other_kinds_come(recorded, rows_of):

@@ -22,6 +22,7 @@ def sections(material: Material, store: Store) -> Iterator[Section]:
     stages = {trial.id: trial.stage for trial in material.record.trials}
     rows = []
     for id, journal in material.journals.items():
+        # A record lists the trials of searches by search, without a stage.
         trial, stage = journal.trial, stages.get(id, StageName.SEARCH)
         losses = [metric.loss_of(journal.metrics, split) for split in SPLITS]
         values = ["" if loss is None else shown(metric, loss) for loss in losses]
