@@ -28,7 +28,7 @@ def serve() -> None:
     import ablate.commands.status
     import ablate.commands.study
     import ablate.commands.trial
-    import ablate.compare.plots.report
+    import ablate.compare.page.render
     import ablate.engine.run
     import ablate.engine.screen
     import ablate.record.background
@@ -39,14 +39,15 @@ def serve() -> None:
     import ablate.tune.local
     import ablate.tune.search.arm
     from ablate.compare import plots
+    from ablate.compare.plots import static, style
     from ablate.config import registry
     from ablate.record import quiet
 
     quiet.load("mlflow.store.tracking.sqlalchemy_store")
     for name in plots.NAMES:
         plots.get(name)
-    for kind in plots.KINDS:  # as every study that ends does: matplotlib loads most when it draws
-        plots.written(plots.style.figure(1, 1)[0], kind)
+    for kind in static.KINDS:  # as every study that ends does: matplotlib loads most when it draws
+        static.written(style.figure(1, 1)[0], kind)
     for slot in registry.SLOTS:
         for name in registry.names(slot):
             registry.get(slot, name)
