@@ -75,7 +75,8 @@ def in_a_second_terminal(command: str, until: str, folder: Path) -> Iterator[Non
             time.sleep(0.2)
         yield
     finally:
-        os.killpg(started.pid, signal.SIGINT)
+        # Ctrl-C's signal is ignored by what was started from a background job of a shell.
+        os.killpg(started.pid, signal.SIGTERM)
         try:
             started.wait(30)
         finally:
