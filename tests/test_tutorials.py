@@ -75,8 +75,9 @@ def in_a_second_terminal(command: str, until: str, folder: Path) -> Iterator[Non
             time.sleep(0.2)
         yield
     finally:
-        # Ctrl-C's signal is ignored by what was started from a background job of a shell.
-        os.killpg(started.pid, signal.SIGTERM)
+        # Not Ctrl-C's signal, which whatever a shell's background job starts ignores; and to the
+        # command alone, which ends its children itself.
+        started.terminate()
         try:
             started.wait(30)
         finally:
