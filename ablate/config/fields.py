@@ -62,7 +62,7 @@ def setting(
         high: The largest value that is allowed.
         choices: The values that are allowed, if only some are.
         identity: `False` for a setting that cannot change a result, such as a number of threads:
-            it is no part of a trial's id.
+            it is not part of a trial's id.
         file: The setting is the path of a file or folder, relative to the study's file. Its
             contents are part of a trial's id, and its place is not.
         window: The setting is the length of windows that a text is evaluated in: it changes the

@@ -41,8 +41,8 @@ class Part(nn.Module):
         """Draw every parameter of its own from the stream named after it."""
 
     def operations(self, steps: int) -> int:
-        """The operations of a token that are no products with parameters: those of attention over
-        a window or a sentence of so many steps."""
+        """The operations per token that are not products with parameters: those of attention over
+        a window or a sentence of `steps` tokens."""
         return 0
 
 

@@ -155,7 +155,7 @@ OF_STUDIES: tuple[Fact[ToldOfStudy], ...] = (
     Fact("study", TEXT, lambda t: t.record.name, "its name"),
     Fact("scale", TEXT, lambda t: t.record.scale, "its scale"),
     Fact("question", TEXT, lambda t: t.record.question, "what it asks"),
-    Fact("command", TEXT, lambda t: t.record.command, "what runs it, or goes on with it"),
+    Fact("command", TEXT, lambda t: t.record.command, "the command that runs or resumes it"),
     Fact("paper", TEXT, lambda t: t.record.paper, "the paper that it is about"),
     Fact("table_name", TEXT, lambda t: ", ".join(t.record.tables), "that paper's tables", "table"),
     Fact("corpus", TEXT, lambda t: t.record.corpus, "its corpus, with the options that change its "

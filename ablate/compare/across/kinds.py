@@ -1,7 +1,7 @@
 """The kind of each recorded trial: only final ones are pairs of `compare --except`.
 
-A trial is final if it counts for a result of a study at a scale that is no smoke scale. Others are
-of smoke scales, of searches, of ensembles, or of stages that later ones build on.
+A trial is final if it counts for a result of a study, at a scale that is not a smoke scale. The
+other trials belong to smoke scales, searches, ensembles, or stages that later stages build on.
 """
 
 from __future__ import annotations

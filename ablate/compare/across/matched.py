@@ -16,7 +16,7 @@ those with the same hash are one group; pairs are made inside a group, one of ea
 
 Only trials of one kind are pairs: final ones, which count for a result of a study. Trials of smoke
 scales, of searches, and of stages that later ones build on are left out, and counted: they are
-shorter, or were chosen among, and two stages of a seed are no two repetitions.
+shorter, or one was chosen from many, and two stages of one seed do not repeat each other.
 
 A trial that only measures a finished model repeats this model's numbers, and is in no pair.
 
@@ -192,12 +192,14 @@ def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exch
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no garbage: among 20,000 trials that all live on, the search took half the time."""
+    """Collect no garbage: among 20,000 trials that all live on, collecting took half the time."""
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
 
 
 def _neutral(db: Any, columns: Sequence[str]) -> set[str]:

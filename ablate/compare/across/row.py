@@ -17,5 +17,6 @@ class Row:
     name: str
     parameters: float | None
     values: dict[Key, str] = field(default_factory=dict)
-    # The published number, also where none of ours is comparable; and the verdict, or why not.
+    # The published number, even if none of ours is comparable with it, and the verdict or the
+    # reason for having none.
     beside: dict[Place, tuple[str, str]] = field(default_factory=dict)

@@ -85,7 +85,7 @@ def muon(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> tor
 
 
 def rest(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> torch.optim.Optimizer:
-    """torch's AdamW over what is no hidden matrix."""
+    """torch's AdamW over everything but the hidden matrices."""
     own = AdamwConfig(
         learning_rate=config.rest_learning_rate,
         beta1=config.rest_beta1,

@@ -92,8 +92,10 @@ class Folder:
         return manifest
 
     def check(self, manifest: Manifest, *, again: bool = False) -> None:
-        """Raise `Damaged` if a file differs from what was written. A process hashes each file once,
-        unless it is told to do so again: 20,000 trials take 25 ms."""
+        """Raise `Damaged` if a file differs from what was written.
+
+        A process hashes each file once (25 ms for 20,000 trials); `again` hashes them once more.
+        """
         for name in manifest.files:
             self._check(name, manifest.seals.get(name), sha256 if again else sha256_once)
 

@@ -45,7 +45,7 @@ class Reader(Protocol):
         ...
 
     def updates_in(self, epoch: int) -> int:
-        """The number of updates of an epoch, whether or not it has begun."""
+        """The number of updates in an epoch, which need not have begun."""
         ...
 
     @property
