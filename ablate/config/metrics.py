@@ -166,11 +166,6 @@ class Metric:
         return self.better != "neither"
 
     @property
-    def best_word(self) -> str:
-        """Which of two values is better, in a word."""
-        return "higher" if self.better == "higher" else "lower"
-
-    @property
     def scale_name(self) -> str:
         """What tests are made on: nats, accuracy, logit accuracy."""
         if self.reports_scaled:

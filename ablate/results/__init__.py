@@ -4,7 +4,7 @@
     cells        which results enter an arm's cells, and what became of the others
     arm          an arm's results: counts, cells, losses by seed
     replication  what repeats an arm's result: its seeds, or whole searches
-    verdict      what a test says of an arm next to another: lower, higher, undecided
+    verdict      what a test says of an arm next to another: better, worse, undecided
     facts        what else is recorded of a trial: MLflow's tags, SQL's columns
     labels       the names that a study gives its trials
     spread       mean and standard deviation, as every table shows them

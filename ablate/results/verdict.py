@@ -8,9 +8,12 @@ from ablate.config.metrics import Metric
 
 
 class Verdict(StrEnum):
-    """What a test says. Of two losses, or of what people read of them."""
+    """What a test says of an arm: the words that tables, records and queries have."""
 
-    LOWER = "lower"
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"  # within the study's margin, whichever way
+    LOWER = "lower"  # LOWER and HIGHER: of a metric of which neither direction is better
     HIGHER = "higher"
     UNDECIDED = "undecided"
     WITHHELD = "no verdict"  # the table cannot give any, whatever the values
@@ -18,20 +21,19 @@ class Verdict(StrEnum):
     @property
     def decided(self) -> bool:
         """Return whether the test found a direction."""
-        return self in (Verdict.LOWER, Verdict.HIGHER)
+        return self in (Verdict.BETTER, Verdict.WORSE, Verdict.LOWER, Verdict.HIGHER)
 
     @property
-    def opposite(self) -> Verdict:
-        """The verdict on the same two values with their signs changed."""
-        opposites = {Verdict.LOWER: Verdict.HIGHER, Verdict.HIGHER: Verdict.LOWER}
-        return opposites.get(self, self)
+    def favours(self) -> bool | None:
+        """Return whether the arm is decided to be better, or worse; None if neither is."""
+        return {Verdict.BETTER: True, Verdict.WORSE: False}.get(self)
 
-    def favours(self, metric: Metric) -> bool | None:
-        """Return whether the arm is decided to be better, or worse; None if neither is.
 
-        The verdict is on what people read of the metric.
-        """
-        return self == metric.better if self.decided and metric.directed else None
+def of_loss(below_0: bool, metric: Metric) -> Verdict:
+    """The word for a decided difference of losses: a loss below the other's is better."""
+    if metric.directed:
+        return Verdict.BETTER if below_0 else Verdict.WORSE
+    return Verdict.LOWER if below_0 else Verdict.HIGHER
 
 
 def not_comparable(reason: str) -> str:

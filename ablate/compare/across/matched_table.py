@@ -24,6 +24,7 @@ from ablate.compare.text.figures import NONE, signed
 from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.results.replication import counted
+from ablate.results.verdict import Verdict, of_loss
 
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"
@@ -45,7 +46,7 @@ def table(exchanged: Exchange) -> Table:
         d = change.difference
         row = [*side, change.corpus, exchanged.split]
         row += [] if in_nats else [metric.scale_name, metric.better]
-        row += [d and d.mean, *((d and d.interval) or (None, None)), p, statistics.verdict(d, p)]
+        row += [d and d.mean, *((d and d.interval) or (None, None)), p, _verdict(change, p)]
         row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
         row += [", ".join(lost.trial for lost in change.diverged), ", ".join(change.not_alike)]
         row += [", ".join(change.edited)]
@@ -209,10 +210,18 @@ def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
                 "95%\ninterval": f"[{', '.join(ends)}]" if ends else NONE,
                 "pairs": str(change.num_pairs),
                 "settings": str(change.num_settings),
-                "verdict": statistics.verdict(d, p),
+                "verdict": _verdict(change, p),
             }
         )
     return rows
+
+
+def _verdict(change: Change, p_holm: float | None) -> Verdict:
+    """The verdict on a difference, which is in the metric's own direction."""
+    decided, metric = statistics.verdict(change.difference, p_holm), change.metric
+    if change.difference is None or not decided.decided:
+        return decided
+    return of_loss(metric.natural(change.difference.mean) < 0, metric)
 
 
 def _cut(change: Change, interval: tuple[float, float]) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
 from ablate.results.replication import Replication
-from ablate.results.verdict import Verdict
+from ablate.results.verdict import Verdict, of_loss
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Judge:
         return statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
 
     def read(self, verdict: Verdict) -> Verdict:
-        """A verdict on losses as a verdict on what people read: higher accuracy is a lower loss."""
-        return verdict.opposite if self.metric.better == "higher" else verdict
+        """The verdict in the words of the metric: of some, neither direction is better."""
+        return of_loss(verdict == Verdict.BETTER, self.metric) if verdict.decided else verdict
 
     def comparison(
         self,
@@ -89,7 +89,7 @@ class Judge:
             verdict=verdict,
             reason=reason,
             more=more,
-            helps=verdict.favours(self.metric),
+            helps=verdict.favours,
         )
 
 
@@ -162,8 +162,8 @@ def _best(arms: Sequence[ArmResult], judge: Judge) -> str | None:
     differences = [_difference(first, arm, judge) for arm in with_values if arm is not first]
     corrected = statistics.holm([d and d.p for d in differences])
     pairs = zip(differences, corrected, strict=True)
-    lowest = all(statistics.verdict(d, p, judge.alpha) == Verdict.LOWER for d, p in pairs)
-    return first.name if lowest else None
+    better = all(statistics.verdict(d, p, judge.alpha) == Verdict.BETTER for d, p in pairs)
+    return first.name if better else None
 
 
 def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdict: Verdict) -> str:
@@ -174,9 +174,9 @@ def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdic
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
     # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
-    if arm.counts.selected and verdict != Verdict.HIGHER:
+    if arm.counts.selected and verdict != Verdict.WORSE:
         return "lost seeds"
-    if base.counts.selected and verdict != Verdict.LOWER:
+    if base.counts.selected and verdict != Verdict.BETTER:
         return "other arm lost seeds"
     if difference.is_constant:
         return "no spread"

@@ -106,12 +106,12 @@ def _without_noise(deltas: Sequence[float], noise: float) -> tuple[float, ...]:
 
 
 def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 0.05) -> Verdict:
-    """lower or higher if the corrected test says so, otherwise undecided."""
+    """better (a loss below the other's) or worse if the corrected test says so, or undecided."""
     if difference is None or p_holm is None or difference.num_pairs < MIN_PAIRS:
         return Verdict.UNDECIDED
     if p_holm > alpha or difference.mean == 0:
         return Verdict.UNDECIDED
-    return Verdict.LOWER if difference.mean < 0 else Verdict.HIGHER
+    return Verdict.BETTER if difference.mean < 0 else Verdict.WORSE
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:

@@ -122,7 +122,7 @@ def verdict(arm: ArmSummary) -> str:
 
 
 def with_more(tested: Comparison) -> str:
-    """lower, higher, or undecided and how many more pairs would probably decide it."""
+    """better, worse, or undecided and how many more pairs would probably decide it."""
     if tested.reason or tested.verdict != Verdict.UNDECIDED:
         return tested.verdict
     more = f">{statistics.MAX_PAIRS}" if tested.more is None else f"+{tested.more}"

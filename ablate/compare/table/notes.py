@@ -122,8 +122,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
             "spread seen; settle their number before running them."
         )
     if any(arm.best for arm in summary.arms):
-        better = summary.metric.best_word
-        yield f"{BEST}: {better} than every other arm by the same test, corrected over those."
+        yield f"{BEST}: better than every other arm by the same test, corrected over those."
 
 
 def _about_delta(summary: Summary) -> Iterable[str]:

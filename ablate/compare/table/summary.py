@@ -1,6 +1,6 @@
 """A study's records, made into the numbers of its table. Pure; `study_table.py` lays them out.
 
-`cells.py` says what enters a cell, `against.py` what is called lower or higher, and `paired.py` by
+`cells.py` says what enters a cell, `against.py` what is called better or worse, and `paired.py` by
 which test. Arms are compared on the test split where it was read, otherwise
 on validation: one split and one family of comparisons a table.
 """
