@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError
+from ablate.results.replication import replication_of
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
@@ -77,6 +78,14 @@ class Searches:
                 self.settled.add(index)
                 yield f"the search of {heir.arm} cannot start: {fruitless.arm} has no winner"
                 yield from self.close_heirs(heir, plan)
+
+    def drop(self, plan: Plan, arms: Collection[str], num: int) -> None:
+        """Settle the searches of these arms beyond `num` pairs: a look decided the arms."""
+        pair = replication_of(plan.record).pair
+        for index, search in enumerate(plan.searches):
+            model = search.model.get("seed_index")
+            if search.arm in arms and (search.repeat if model is None else pair(model)) >= num:
+                self.settled.add(index)
 
     @property
     def trials(self) -> dict[str, Trial]:
