@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.results.replication import Replication, counted, plural, replication_of
+from ablate.results.replication import Replication, plural, replication_of
 from ablate.store.study_record import StudyRecord
 
 
@@ -39,6 +39,20 @@ class Looks:
         return max(self.made, default=0)
 
     @property
+    def interval_of(self) -> str:
+        """What an interval is valid for, to follow it; empty for one look at the end."""
+        if not self.as_planned:
+            return " at any time"
+        return f" over {len(self.planned)} looks" if self.are_several else ""
+
+    @property
+    def test(self) -> str:
+        """The test that decides."""
+        if not self.as_planned:
+            return "any-time valid t-test"
+        return f"t-test{self.interval_of}"
+
+    @property
     def every(self) -> tuple[int, ...]:
         """The looks that were made, and the one at the end."""
         return tuple(sorted({*self.made, self.pairs}))
@@ -52,10 +66,9 @@ class Looks:
             return ""
         ahead = [num for num in self.planned if num > self.last]
         if not self.made:
-            return f"looks planned at {_listed(self.planned)} {units}"
-        return f"looked at {_listed(self.made)} of {counted(self.pairs, self.unit)}" + (
-            f", next at {ahead[0]}" if ahead else ""
-        )
+            return f"looks are planned at {_listed(self.planned)} {units}"
+        made = f"looked at {_listed(self.made)} {units}, as planned"
+        return f"{made}; next at {ahead[0]}" if ahead else made
 
 
 def looks_of(record: StudyRecord, replication: Replication | None = None) -> Looks:

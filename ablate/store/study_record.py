@@ -123,6 +123,7 @@ class StudyRecord:
     floor: Mapping[str, float] = field(default_factory=dict)
     looks: tuple[int, ...] = ()  # planned before the first; empty: one, when all is done
     made: tuple[Look, ...] = ()
+    first_search: int = 1  # the seed of the first search's sampler
 
     @property
     def key(self) -> str:

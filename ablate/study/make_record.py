@@ -92,6 +92,7 @@ def make_record(
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
         looks=_looks(scale),
+        first_search=scale.search.first_seed if scale.search else 1,
         base_arm=study.base_arm,
         arms=tuple(
             replace(record, not_comparable=_why_not(study, scale, values[record.name]))

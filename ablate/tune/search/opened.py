@@ -118,7 +118,10 @@ class Searches:
             more = {"chosen": chosen, "key": search.key, "ended": search.over}
             records[index] = replace(records[index], trials=started, **more)
         for index in self.settled:
-            records[index] = replace(records[index], confirming=(), confirming_after=(), ended=True)
+            # One that a look made needless was never opened, and has its key from the plan.
+            key = records[index].key or plan.searches[index].key
+            over = replace(records[index], confirming=(), confirming_after=(), ended=True)
+            records[index] = replace(over, key=key)
         return tuple(records)
 
 
