@@ -37,12 +37,16 @@ def _e_value(t: float, num: int, size: float) -> float:
 
 def p_value(deltas: Sequence[float]) -> float | None:
     """p at any time, from the largest evidence at any number of pairs; None if there is no test."""
-    evidence = [
-        e_value(t, num)
+    return min(tests(deltas), default=(None, 0.0))[0]
+
+
+def tests(deltas: Sequence[float]) -> list[tuple[float, float]]:
+    """What p would be from each number of pairs alone, and the mean that it is about."""
+    return [
+        (min(1.0, 1 / e_value(t, num)), mean(deltas[:num]))
         for num in range(MIN_PAIRS, len(deltas) + 1)
         if (t := _t(deltas[:num])) is not None
     ]
-    return min(1.0, 1 / max(evidence)) if evidence else None
 
 
 def interval(deltas: Sequence[float], alpha: float) -> tuple[float, float] | None:

@@ -27,6 +27,7 @@ from scipy import special
 from ablate.compare.statistics import anytime
 from ablate.compare.statistics.paired import MIN_PAIRS, Difference, t_interval, t_test
 from ablate.results.looks import Looks
+from ablate.results.spread import mean
 
 NUM_DRAWS = 200_000
 SEED = 36
@@ -42,21 +43,28 @@ def over_looks(
     """
     if looks.are_several:
         interval = t_interval(difference.deltas, level(alpha, looks.planned))
-        return replace(difference, interval=interval, p=_p_of_planned(difference, pairs, looks))
-    if looks.as_planned or difference.num_pairs < 2:
+        tests = _tests_of_planned(difference, pairs, looks)
+    elif looks.as_planned:
         return difference
-    interval = anytime.interval(difference.deltas, alpha)
-    return replace(difference, interval=interval, p=anytime.p_value(difference.deltas))
+    else:
+        interval = anytime.interval(difference.deltas, alpha)
+        tests = anytime.tests(difference.deltas)
+    p, deciding = min(tests, default=(None, difference.mean))
+    if p is not None and looks.are_several:
+        p = p_over(p, looks.planned)
+    return replace(difference, interval=interval, p=p, mean_of_p=deciding)
 
 
-def _p_of_planned(difference: Difference, pairs: Sequence[int], looks: Looks) -> float | None:
-    """The p over all planned looks, from those that were made; None before the first."""
-    seen = []
+def _tests_of_planned(
+    difference: Difference, pairs: Sequence[int], looks: Looks
+) -> list[tuple[float, float]]:
+    """The p of the t-test at each look that was made, and the mean that it tests."""
+    tests = []
     for num in looks.made:
         deltas = [d for d, pair in zip(difference.deltas, pairs, strict=True) if pair < num]
         p = t_test(deltas) if len(deltas) >= MIN_PAIRS else None
-        seen += [] if p is None else [p]
-    return p_over(min(seen), looks.planned) if seen else None
+        tests += [] if p is None else [(p, mean(deltas))]
+    return tests
 
 
 def p_over(smallest: float, planned: Sequence[int]) -> float:
@@ -79,18 +87,18 @@ def smallest_p_values(planned: tuple[int, ...]) -> np.ndarray:
     """The smallest p over the planned looks in each of 200,000 studies without a difference,
     sorted."""
     rng = np.random.default_rng(SEED)
-    mean, squares, before = np.zeros(NUM_DRAWS), np.zeros(NUM_DRAWS), 0
+    centre, squares, before = np.zeros(NUM_DRAWS), np.zeros(NUM_DRAWS), 0
     smallest = np.ones(NUM_DRAWS)
     for num in planned:
         # The pairs between two looks enter by their mean and their sum of squares around it.
         more = num - before
         new_mean = rng.standard_normal(NUM_DRAWS) / np.sqrt(more)
         new_squares = rng.chisquare(more - 1, NUM_DRAWS) if more > 1 else 0.0
-        apart = new_mean - mean
+        apart = new_mean - centre
         squares = squares + new_squares + apart**2 * before * more / num
-        mean, before = mean + apart * more / num, num
+        centre, before = centre + apart * more / num, num
         # With t² / (n - 1), that of the t-test at this look.
-        np.minimum(smallest, _two_sided(num * mean**2 / squares, num - 1), out=smallest)
+        np.minimum(smallest, _two_sided(num * centre**2 / squares, num - 1), out=smallest)
     return np.sort(smallest)
 
 

@@ -126,5 +126,6 @@ def _about_tests(summary: Summary) -> str:
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
         f"that of the {summary.looks.test} after Holm's correction; arms are one family, main "
-        f"effects and interactions another, effects within an interaction a third. {EFFECT_SIZE}{uncut}"
+        "effects and interactions another, effects within an interaction a third. "
+        f"{EFFECT_SIZE}{uncut}"
     )
