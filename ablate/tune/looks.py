@@ -39,9 +39,14 @@ class LooksAhead:
         """The number of pairs at the next look; None if none is ahead."""
         return self._ahead[0] if self._ahead else None
 
-    def passed(self) -> set[str]:
-        """Take in that the next look was made; return the trials that waited for it."""
+    def passed(self, record: StudyRecord) -> set[str]:
+        """Take in that the next look was made; return the trials that waited for it.
+
+        Once every arm is decided there is nothing further to look at.
+        """
         del self._ahead[0]
+        if all(arm.stopped_at is not None for arm in record.arms):
+            self._ahead.clear()
         held, self.held = self.held, set()
         return held
 

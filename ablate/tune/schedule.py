@@ -378,7 +378,7 @@ class Schedule:
         self.searches.drop(self.plan, stopped, num)
         if self._is_whole:  # else an earlier run has made the look, and said so
             self.note(described(num, stopped, self.plan.record))
-        held = self.looks.passed()
+        held = self.looks.passed(self.plan.record)
         self._admit(tuple(trial for trial in self.plan.trials if trial.id in held))
         self._record()
         return True

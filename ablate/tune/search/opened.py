@@ -42,7 +42,7 @@ class Searches:
 
     def _open(self, plan: Plan, index: int) -> Plan:
         """Open the search, unless it is open or waits for a winner that is not known yet."""
-        if index in self.opened:
+        if index in self.opened or index in self.settled:
             return plan
         if plan.searches[index].waits:
             other = self._inherited_from(plan.searches[index])
@@ -80,12 +80,13 @@ class Searches:
                 yield from self.close_heirs(heir, plan)
 
     def drop(self, plan: Plan, arms: Collection[str], num: int) -> None:
-        """Settle the searches of these arms beyond `num` pairs: a look decided the arms."""
+        """Close the searches of these arms beyond `num` pairs for good: a look decided the arms."""
         pair = replication_of(plan.record).pair
         for index, search in enumerate(plan.searches):
             model = search.model.get("seed_index")
             if search.arm in arms and (search.repeat if model is None else pair(model)) >= num:
                 self.settled.add(index)
+                self.opened.pop(index, None)
 
     @property
     def trials(self) -> dict[str, Trial]:
@@ -118,7 +119,7 @@ class Searches:
             more = {"chosen": chosen, "key": search.key, "ended": search.over}
             records[index] = replace(records[index], trials=started, **more)
         for index in self.settled:
-            # One that a look made needless was never opened, and has its key from the plan.
+            # One that a look closed is not open, and has its key from the plan.
             key = records[index].key or plan.searches[index].key
             over = replace(records[index], confirming=(), confirming_after=(), ended=True)
             records[index] = replace(over, key=key)
