@@ -86,6 +86,7 @@ class Board:
             self._arm(arm.name).to_come = to_come[arm.name]
             if arm.stopped_at is not None:
                 self._arm(arm.name).planned.intersection_update(record.trial_ids(arm.name))
+        self._known = set[str]().union(*(arm.planned for arm in self.arms.values()))
         for trial in record.trials:
             self._plan(trial.id, trial.arm)
             if trial.final:
