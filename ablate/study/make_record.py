@@ -109,7 +109,7 @@ def make_record(
 def _looks(scale: Scale) -> tuple[int, ...]:
     """Return the looks before the end and the last one; nothing if that is the only one."""
     looks = scale.search.looks if scale.search else scale.looks
-    return looks if len(looks) > 1 else ()
+    return tuple(looks) if len(looks) > 1 else ()
 
 
 def _digest(study: Study, corpus: DataConfig, data: str) -> str:
