@@ -34,6 +34,11 @@ class Looks:
         return self.as_planned and len(self.planned) > 1
 
     @property
+    def is_one(self) -> bool:
+        """Return whether the only look is the planned one at the end, judged by a plain t-test."""
+        return self.as_planned and not self.are_several
+
+    @property
     def last(self) -> int:
         """The pairs at the last look that was made; 0 before the first."""
         return max(self.made, default=0)
@@ -62,7 +67,7 @@ class Looks:
         units = plural(self.unit)
         if not self.as_planned:
             return f"looked at {_listed(self.every)} {units}; {_listed(self.planned)} were planned"
-        if not self.are_several:
+        if self.is_one:
             return ""
         ahead = [num for num in self.planned if num > self.last]
         if not self.made:

@@ -44,7 +44,7 @@ def over_looks(
     if looks.are_several:
         interval = t_interval(difference.deltas, level(alpha, looks.planned))
         tests = _tests_of_planned(difference, pairs, looks)
-    elif looks.as_planned:
+    elif looks.is_one:
         return difference
     else:
         interval = anytime.interval(difference.deltas, alpha)
