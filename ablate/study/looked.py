@@ -22,8 +22,8 @@ def with_history(plan: Plan, store: Store) -> Plan:
     at other seeds are kept as well, so that a table can name them.
     """
     before = _recorded(plan.record, store)
-    if before is None:
-        return plan
+    if before is None or replication_of(before).of_settings_found:
+        return plan  # without a verdict, nothing was looked at
     record, same = plan.record, _is_continued(before, plan)
     made = before.made
     if same and (num := looks_of(before).pairs) not in [look.num for look in made]:

@@ -115,8 +115,8 @@ def with_look(plan: Plan, look: Look, table: str) -> Plan:
 def with_last_look(plan: Plan, table: str) -> Plan:
     """Return the plan with the look at its end on record."""
     looks = looks_of(plan.record)
-    if looks.are_several:
-        return plan  # the looks that were planned are there
+    if looks.are_several or replication_of(plan.record).of_settings_found:
+        return plan  # the planned looks are there, or the table gives no verdict
     return with_look(plan, Look(num=looks.pairs, first_seed=plan.record.first_seed), table)
 
 

@@ -246,6 +246,17 @@ def test_searches_of_a_decided_arm_do_not_start(workspace, tmp_path):
     assert len(ran) == record.num_trials()
 
 
+def test_a_table_without_verdicts_is_no_look(workspace, tmp_path):
+    run(searched(tmp_path, repeats=1, looks=()), workspace)
+    assert study_record.read(workspace.store, KEY).made == ()
+    run(searched(tmp_path, repeats=3, looks=()), workspace)
+    assert looks_made(workspace) == [3]
+    assert str(open_study(workspace.store, "q").summary.looks) == ""
+    run(searched(tmp_path, repeats=4, looks=()), workspace)
+    looks = open_study(workspace.store, "q").summary.looks
+    assert str(looks) == "looked at 3, 4 searches; 3 were planned"
+
+
 def test_an_arm_that_an_undecided_one_inherits_from_is_searched_on(workspace, tmp_path):
     study = searched(tmp_path, inherit={"same": Inherit("much", over=["Rate"])})
     run(study, workspace)
