@@ -28,7 +28,7 @@ def summarise(
     record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
-    judge = Judge(record.metric, alpha, replication_of(record))
+    judge = Judge(record.metric, alpha, replication_of(record), record.judged_before)
     cells = Cells(record, results_of(journals))
     arms = compared(cells.arms(), judge)
     return Summary(
