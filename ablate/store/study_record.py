@@ -118,6 +118,8 @@ class StudyRecord:
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
+    imported: str = ""  # where its results come from, if they were not made here
+    judged_before: int = 0  # variants that a ledger knows, and that are not in this table
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)

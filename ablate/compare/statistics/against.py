@@ -39,6 +39,7 @@ class Judge:
     alpha: float
     replication: Replication
     looks: Looks
+    judged_before: int = 0  # variants that were compared with the same base, elsewhere
 
     def difference(
         self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
@@ -125,7 +126,7 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
     # Arms without a result yet count too: a half-run table is no more generous than the whole.
-    family = sum(arm.is_tested for arm in arms)
+    family = sum(arm.is_tested for arm in arms) + judge.judged_before
     corrected = statistics.holm([d and d.p for d in differences], family)
     comparisons = {}
     for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):

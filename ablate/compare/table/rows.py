@@ -71,8 +71,9 @@ class Summary:
 
     @property
     def num_comparisons(self) -> int:
-        """How many arms are compared, or will be when they have results."""
-        tested = sum(arm.is_tested for arm in self.arms)
+        """How many arms are compared, or will be when they have results; with those that a ledger
+        knows."""
+        tested = sum(arm.is_tested for arm in self.arms) + self.record.judged_before
         return tested if any(arm.is_base for arm in self.arms) else 0
 
     @property

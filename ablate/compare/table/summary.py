@@ -30,7 +30,10 @@ def summarise(
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
     replication = replication_of(record)
-    judge = Judge(record.metric, alpha, replication, looks_of(record, replication))
+    judge = Judge(
+        record.metric, alpha, replication, looks_of(record, replication),
+        judged_before=record.judged_before,
+    )  # fmt: skip
     cells = Cells(record, results_of(journals))
     arms = compared(cells.arms(), judge)
     return Summary(
