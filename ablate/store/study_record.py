@@ -107,6 +107,7 @@ class StudyRecord:
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
+    margin: float | None = None  # a smaller difference does not matter; on the metric's scale
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
 

@@ -25,6 +25,7 @@ from typing import Any
 from ablate.config import fields
 from ablate.config.fields import limited
 from ablate.errors import StudyError, wrong_value
+from ablate.results.sizes import check_size
 
 Values = Mapping[str, Any]
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
@@ -268,6 +269,8 @@ class Scale(Word):
             that have columns.
         column: The column to read instead, if there is none for the corpus.
         seeds: Trials per arm, paired across arms.
+        spread: The standard deviation of the arms' differences, if it is known: `"2%"`, or a number
+            on the metric's scale. `ablate plan` says which differences the seeds then find.
         first_seed: Number of the first seed. If settings were chosen by looking at some seeds,
             start after those.
         changes: Values that replace the base's; the arm's own replace these.
@@ -296,6 +299,7 @@ class Scale(Word):
     corpus: str = "grammar"
     column: str | None = None
     seeds: int = limited(5, low=1)
+    spread: str | float | None = None
     first_seed: int = limited(1, low=1)
     changes: Values = field(default_factory=dict)
     adapt: Callable[[dict[str, Any]], Values] | None = None
@@ -313,3 +317,7 @@ class Scale(Word):
     stage_changes: Mapping[str, Values] = field(default_factory=dict)
     brief: bool = False
     smoke: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size("spread", self.spread, "Scale")

@@ -9,7 +9,7 @@ from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import shared_seeds
-from ablate.compare.statistics.effects import Design, design_of
+from ablate.compare.statistics.design import Design, design_of
 from ablate.results.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot

@@ -125,6 +125,7 @@ def _about_tests(summary: Summary) -> str:
         )
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
-        "that of the t-test after Holm's correction; arms are one family, main effects and "
-        f"interactions another, effects within an interaction a third. {EFFECT_SIZE}{uncut}"
+        "that of the t-test after Holm's correction over the whole page: arms, main effects and "
+        "interactions are one family, and effects within a decided interaction share its part. "
+        f"{EFFECT_SIZE}{uncut}"
     )
