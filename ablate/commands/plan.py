@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.commands import _options
+from ablate.compare.foreseen import foreseen
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
 from ablate.config.config import Config
@@ -19,6 +20,7 @@ from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.forecast import Forecast
 from ablate.results.replication import counted
+from ablate.results.sizes import size_on_scale
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.store import Store
@@ -67,6 +69,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_arms(plan, done),
             "",
             *_searches(plan),
+            *_finds(plan, workspace.store),
             *_sizes(plan, workspace),
             _cost(plan, searches, done, workspace),
         ]
@@ -132,6 +135,14 @@ def _searches(plan: Plan) -> list[str]:
         *_not_searched(plan),
         "",
     ]
+
+
+def _finds(plan: Plan, store: Store) -> list[str]:
+    """Which difference the planned pairs find."""
+    record, where = plan.record, plan.study.file or plan.study.name
+    stated = size_on_scale("spread", plan.scale.spread, record.metric, where)
+    line = foreseen(record, store, stated)
+    return [*textwrap.wrap(line, WIDTH), ""] if line else []
 
 
 def _inherited(plan: Plan) -> list[str]:

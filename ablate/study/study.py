@@ -37,7 +37,7 @@ class Study(Word):
         tables: The tables of that paper.
         techniques: Files next to the study that register techniques of your own.
         metric: The name of the metric that decides, if not the first of the task.
-        margin: The difference that would not matter: `"1%"` for a metric that is compared by ratios,
+        margin: The difference that does not matter: `"1%"` for a metric that is compared by ratios,
             or a number on the metric's scale (0.005 is half a point of accuracy). Arms that the
             tests find to differ by less are called the same.
         columns: Names of further metrics to show: `"loss"`, `"dynamic.nll"`.

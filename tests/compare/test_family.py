@@ -13,7 +13,7 @@ from ablate.compare.statistics.design import Design
 from ablate.compare.statistics.family import Family
 
 NUM = 2_000
-TWO = {factor: ("off", "on") for factor in "ab"}
+TWO = dict.fromkeys("ab", ("off", "on"))
 
 
 def p_values(design: Design, losses: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:

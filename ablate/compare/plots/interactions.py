@@ -19,7 +19,7 @@ NEEDS = "a factorial design that is done"
 def described(material: Material) -> fig.Figure | None:
     """A panel for each pair of factors: mean and interval, by level."""
     summary = material.summary
-    design = design_of(material.record, summary.arms)
+    design = design_of(material.record, [arm.name for arm in summary.arms])
     if design is None or not design.balanced or not all(arm.values for arm in summary.arms):
         return None
     pairs = [*itertools.combinations(design.factors, 2)]

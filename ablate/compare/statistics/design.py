@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ablate.results.arm import ArmResult
 from ablate.store.study_record import StudyRecord
 
 DESIGNS = ("factorial", "fractional_factorial")
@@ -37,11 +36,11 @@ class Contrast:
     where: str = ""  # of a simple effect: the level of the other factor
 
 
-def design_of(record: StudyRecord, arms: Iterable[ArmResult]) -> Design | None:
+def design_of(record: StudyRecord, arms: Iterable[str]) -> Design | None:
     """The design of a factorial study's table; None for any other study."""
     if record.design not in DESIGNS:
         return None
-    levels = {arm.name: dict(record.arm(arm.name).levels) for arm in arms}
+    levels = {arm: dict(record.arm(arm).levels) for arm in arms}
     return Design([*levels.values()], levels.get(record.base_arm) or {})
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, shared_seeds
-from ablate.compare.statistics.design import Contrast, Design, design_of
+from ablate.compare.statistics.design import Contrast, design_of
 from ablate.compare.statistics.family import Family
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
@@ -43,7 +43,7 @@ class Contrasted:
 def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> Family:
     """The tests of the page: those of the arms, and those of a factorial's effects."""
     num_arms = sum(arm.is_tested for arm in arms)
-    design = design_of(record, arms)
+    design = design_of(record, [arm.name for arm in arms])
     if design is None or not design.balanced or not shared_seeds(arms):
         return Family(num_arms)
     effects = _contrasted(design.contrasts(), arms, judge)
@@ -59,7 +59,7 @@ def effects(
     record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge, family: Family
 ) -> Effects | None:
     """The effects of a factorial; None for any other design."""
-    design = design_of(record, arms)
+    design = design_of(record, [arm.name for arm in arms])
     if design is None:
         return None
     if not design.balanced:
@@ -170,9 +170,7 @@ def _reservation(arms: Sequence[ArmResult], difference: Difference) -> str:
     return "1 pair" if difference.num_pairs == 1 else ""
 
 
-def _readings(
-    within: Iterable[Within], simple: Mapping[str, Effect]
-) -> Iterable[str]:
+def _readings(within: Iterable[Within], simple: Mapping[str, Effect]) -> Iterable[str]:
     """Pairs of simple effects, at the reference and at the level of the other factor, in words."""
     for _, reference, level in within:
         at_reference, at_level = simple[reference.name], simple[level.name]
