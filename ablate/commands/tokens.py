@@ -209,7 +209,8 @@ def _about_intervals(num: int, tested: bool) -> str:
     sentences = f"{num} sentence{'' if num == 1 else 's'}"
     if tested:
         return (
-            f"Intervals: paired bootstrap over {sentences}; they hold for these exact models on "
+            f"Intervals: paired bootstrap over {sentences}, {tokens.block_length(num)} neighbours at a "
+            f"time; they hold for these exact models on "
             "such text, and say nothing about other seeds."
         )
     return (

@@ -17,13 +17,20 @@ from tests.support.tables import written
 
 
 @pytest.mark.parametrize("values", [(3.0, 1.0, 2.0, 5.0), (1.0, 1.0, 2.0), (4.0,)])
-def test_the_expected_best_is_that_of_all_draws(values):
+def test_the_expected_best_is_that_of_all_choices(values):
     curve = expected_best(values)
     assert len(curve) == len(values)
     for k, (mean, spread) in enumerate(curve, 1):
-        best = [min(draw) for draw in itertools.product(values, repeat=k)]
+        best = [min(draw) for draw in itertools.combinations(values, k)]
         assert mean == pytest.approx(np.mean(best))
         assert spread == pytest.approx(np.std(best), abs=1e-7)
+
+
+def test_it_is_not_biased():
+    """Of uniform losses, the best of k is 1 / (k + 1); draws with replacement are far above."""
+    generator = np.random.default_rng(0)
+    curves = [[mean for mean, _ in expected_best(generator.random(8))] for _ in range(4_000)]
+    assert np.mean(curves, 0) == pytest.approx([1 / (k + 1) for k in range(1, 9)], abs=0.01)
 
 
 def searched(by_hand, trials, repeats=1, **fields):
