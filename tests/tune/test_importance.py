@@ -11,6 +11,7 @@ import pytest
 from ablate.commands.importance import plain_text
 from ablate.errors import TrialError
 from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.tune.search import importance
 from ablate.tune.search.arm import open_storage
 from ablate.tune.search.importance import importances
 
@@ -58,7 +59,8 @@ def searched(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_made_the_loss_is_found_by_both(searched):
+def test_what_made_the_loss_is_found_by_both(searched, monkeypatch):
+    monkeypatch.setattr(importance, "NUM_RESAMPLES", 4)
     (result,) = importances(RECORD, searched)
     assert (result.num_completed, result.num_other) == (60, 30)
     assert result.num_with == {"rate": 60, "noise": 60, "own": 30}

@@ -294,7 +294,7 @@ def _about_settings(changes: Iterable[Change]) -> list[str]:
 def _without_spread(changes: Iterable[Change], wording: Wording) -> list[str]:
     """A note on the changes that no test can decide."""
     constant = [c for c in changes if c.difference and c.difference.is_constant]
-    named = [*map(wording.arrow, constant)]
+    named = dict.fromkeys(map(wording.arrow, constant))
     return [f"No test, as every pair has the same difference: {'; '.join(named)}."] if named else []
 
 

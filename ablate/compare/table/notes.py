@@ -150,14 +150,14 @@ def _about_undecided(summary: Summary) -> Iterable[str]:
             "settle their number before running them."
         )
     least = [
-        (f"{name} {shown_size(tested.detectable, summary.metric)}")
+        f"{shown_size(tested.detectable, summary.metric)} ({name})"
         for name, tested in rows
         if tested.more is None and tested.detectable is not None
     ]
     if least:
         yield (
             f"Undecided without +n: up to {MAX_PAIRS} {unit} do not reach 80%. With 80%, these "
-            f"{unit} would have found a difference of: {'; '.join(least)}."
+            f"{unit} would have found a difference of {', '.join(least)}."
         )
 
 
