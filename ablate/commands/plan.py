@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.commands import _options
+from ablate.compare import crossing
 from ablate.compare.foreseen import foreseen
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
@@ -138,11 +139,14 @@ def _searches(plan: Plan) -> list[str]:
 
 
 def _finds(plan: Plan, store: Store) -> list[str]:
-    """Which difference the planned pairs find."""
+    """Which difference the planned pairs find, and what early stopping would lose."""
     record, where = plan.record, plan.study.file or plan.study.name
     stated = size_on_scale("spread", plan.scale.spread, record.metric, where)
-    line = foreseen(record, store, stated)
-    return [*textwrap.wrap(line, WIDTH), ""] if line else []
+    sentences = [foreseen(record, store, stated)]
+    if any(search.words.early_stopping and not search.parents for search in plan.searches):
+        sentences.append(crossing.warning(record, store))
+    lines = [line for sentence in sentences for line in textwrap.wrap(sentence, WIDTH)]
+    return [*lines, ""] if lines else []
 
 
 def _inherited(plan: Plan) -> list[str]:
