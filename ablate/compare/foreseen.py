@@ -54,8 +54,8 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     if known is None:
         return (
             f"{find} a difference of {spreads:.2g} spreads (of the differences between paired "
-            f"{plural(replication.unit)}) with 80%. The spread is unknown: no study of this base and "
-            "corpus has results here, and the scale states none (spread=)."
+            f"{plural(replication.unit)}) with 80%. The spread is unknown: no study of this base "
+            "and corpus has results here, and the scale states none (spread=)."
         )
     least = shown_size(spreads * known.size, record.metric)
     unit = "" if least.endswith("%") or " in " in least else f" {record.metric.shown}"

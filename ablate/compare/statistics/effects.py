@@ -36,8 +36,8 @@ class Contrasted:
     """A contrast, and its value over the seeds that all arms have."""
 
     contrast: Contrast
+    arms: tuple[ArmResult, ...]  # those with a weight
     difference: Difference
-    reason: str  # why the test cannot decide
 
 
 def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> Family:
@@ -124,8 +124,8 @@ def _contrasted(
         terms = list(zip(arms, contrast.weights.tolist(), strict=True))
         difference = judge.difference(terms, seeds)
         if difference is not None:
-            reason = _reservation([arm for arm, weight in terms if weight], difference)
-            found.append(Contrasted(contrast, difference, reason))
+            weighted = tuple(arm for arm, weight in terms if weight)
+            found.append(Contrasted(contrast, weighted, difference))
     return found
 
 
@@ -143,8 +143,9 @@ def _judged(
     shown = []
     for one, p in zip(contrasted, corrected, strict=True):
         reach, contrast = _reach(one.contrast, judge.metric), one.contrast
+        reason = _reservation(one.arms, one.difference)
         comparison = judge.comparison(
-            one.difference, p, one.reason, num, at=at, possible=(-reach, reach)
+            one.difference, p, reason, num, at=at, possible=(-reach, reach)
         )
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
         shown.append(Effect(**vars(comparison), **named))
