@@ -42,10 +42,15 @@ def size_on_scale(
 def shown_size(size: float, metric: Metric) -> str:
     """A distance on the metric's scale as people read it: `1%`, `0.05 in log odds`, `0.5`."""
     if metric.scale == "log":
-        return f"{100 * math.expm1(min(size, 300.0)):.2g}%"
+        return f"{_short(100 * math.expm1(min(size, 300.0)))}%"
     if metric.scale == "logit":
-        return f"{size:.2g} in log odds"
-    return f"{size * metric.factor:.2g}"
+        return f"{_short(size)} in log odds"
+    return _short(size * metric.factor)
+
+
+def _short(number: float) -> str:
+    """Two digits, and all of a large number's whole ones."""
+    return f"{number:.0f}" if 10 <= number < 1e6 else f"{number:.2g}"
 
 
 def _percent(text: str) -> float | None:

@@ -85,6 +85,7 @@ def test_percentages_are_of_ratios():
     assert size_on_scale("margin", 0.005, ACCURACY, "s") == 0.005
     assert size_on_scale("margin", None, ACCURACY, "s") is None
     assert (shown_size(ONE_PERCENT, PERPLEXITY), shown_size(0.005, ACCURACY)) == ("1%", "0.5")
+    assert shown_size(np.log(4), PERPLEXITY) == "300%"
     with pytest.raises(StudyError, match=r"margin=0.005 is 0.5"):
         size_on_scale("margin", "1%", ACCURACY, "s")
 
