@@ -24,6 +24,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "separated by commas",
     )
     parser.add_argument(
+        "--with-searches",
+        action="store_true",
+        help="with --except: also pair trials of searches, whose settings were not chosen yet",
+    )
+    parser.add_argument(
         "--split",
         choices=("valid", "test"),
         help="compare only this split (default: both; with --except: valid)",
@@ -39,7 +44,7 @@ def run(options: argparse.Namespace) -> str:
     opened = _options.recorded(options)
     if options.results is not None and names:
         names = [*_studies_of(opened, names), *names]
-    return compare(opened, names, options.except_, options.split, form)
+    return compare(opened, names, options.except_, options.split, form, options.with_searches)
 
 
 def _studies_of(published: Workspace, names: Sequence[str]) -> list[str]:
@@ -66,7 +71,12 @@ def _verdicts(workspace: Workspace, key: str) -> Mapping[tuple[str, str, str], s
 
 
 def compare(
-    workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
+    workspace: Workspace,
+    names: Sequence[str],
+    slots: str | None,
+    split: str | None,
+    form: str,
+    searches: bool = False,
 ) -> str:
     """Return the comparison in a format, brought up to date with the records."""
     from ablate.compare import formats
@@ -78,6 +88,10 @@ def compare(
             "compare: give either studies and papers, or --except with what may differ."
         )
     if slots is None:
+        if searches:
+            raise ConfigError(
+                "--with-searches pairs trials of searches. Instead: use it with --except SLOT."
+            )
         # Exact formats have the numbers alone, and no study needs to be opened.
         verdicts = None if formats.is_exact(form) else partial(_verdicts, workspace)
         table = _mirror.ask(
@@ -90,7 +104,7 @@ def compare(
             "--except names no slot. Expected: a slot or a field, or several separated by commas."
         )
     result = _mirror.ask(
-        workspace, lambda mirror: matched.exchange(mirror, wanted, split or "valid")
+        workspace, lambda mirror: matched.exchange(mirror, wanted, split or "valid", searches)
     )
     if form == "text":
         return matched_table.plain_text(result)

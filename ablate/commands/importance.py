@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 EXAMPLE = "ablate importance my_study"
 READING = (
     "Each evaluator's shares sum to 1. PED-ANOVA: what sets the best trials apart. fANOVA: what "
-    "explains the spread over all trials. Trials that were stopped early are not counted."
+    "explains the spread over all trials. Trials that were stopped early are not counted. "
+    "Brackets: the range over 20 resamples of the trials. A share below what a random number gets "
+    "(in 19 of 20 resamples) is in parentheses: it says nothing."
 )
 
 
@@ -54,13 +56,23 @@ def _grid(importance: Importance) -> list[str]:
 
     names = sorted(importance.num_with, key=lambda name: (-total(name), name))
     headings = ["hyperparameter", *importance.shares, "trials with it"]
-    shown = importance.shares.values()
-    rows = [
-        [name, *(_share(shares.get(name)) for shares in shown), importance.num_with[name]]
-        for name in names
+    rows: list[list[str | int]] = [
+        [name, *(_share(importance, of, name) for of in importance.shares)] for name in names
     ]
+    rows = [[*row, importance.num_with[name]] for row, name in zip(rows, names, strict=True)]
+    if importance.floors:
+        floors = [f"{importance.floors[of]:.3f}" for of in importance.shares]
+        rows.append(["a random number, at most", *floors, ""])
     return text.lines(table_of(headings, rows))
 
 
-def _share(share: float | None) -> str:
-    return NONE if share is None else f"{share:.3f}"
+def _share(importance: Importance, evaluator: str, name: str) -> str:
+    """A share with its range; in parentheses where a random number gets as much."""
+    share = importance.shares[evaluator].get(name)
+    if share is None:
+        return NONE
+    shown = f"{share:.3f}"
+    if share <= importance.floors.get(evaluator, -1.0):
+        shown = f"({shown})"
+    ends = importance.ranges.get(evaluator, {}).get(name)
+    return f"{shown} [{ends[0]:.3f}, {ends[1]:.3f}]" if ends else shown

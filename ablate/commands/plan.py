@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate.commands import _options
+from ablate.compare import crossing
+from ablate.compare.foreseen import foreseen
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
 from ablate.config.config import Config
@@ -20,6 +22,7 @@ from ablate.engine.cores import room_for
 from ablate.engine.forecast import Forecast
 from ablate.results.looks import looks_of
 from ablate.results.replication import counted
+from ablate.results.sizes import size_on_scale
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.store import Store
@@ -70,6 +73,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
             *_arms(plan, done),
             "",
             *_searches(plan),
+            *_finds(plan, workspace.store),
             *_sizes(plan, workspace),
             _cost(plan, searches, done, workspace),
         ]
@@ -158,6 +162,17 @@ def _searches(plan: Plan) -> list[str]:
         *_not_searched(plan),
         "",
     ]
+
+
+def _finds(plan: Plan, store: Store) -> list[str]:
+    """Which difference the planned pairs find, and what early stopping would lose."""
+    record, where = plan.record, plan.study.file or plan.study.name
+    stated = size_on_scale("spread", plan.scale.spread, record.metric, where)
+    sentences = [foreseen(record, store, stated)]
+    if any(search.words.early_stopping and not search.parents for search in plan.searches):
+        sentences.append(crossing.warning(record, store))
+    lines = [line for sentence in sentences for line in textwrap.wrap(sentence, WIDTH)]
+    return [*lines, ""] if lines else []
 
 
 def _inherited(plan: Plan) -> list[str]:

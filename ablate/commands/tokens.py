@@ -209,8 +209,9 @@ def _about_intervals(num: int, tested: bool) -> str:
     sentences = f"{num} sentence{'' if num == 1 else 's'}"
     if tested:
         return (
-            f"Intervals: paired bootstrap over {sentences}; they hold for these exact models on "
-            "such text, and say nothing about other seeds."
+            f"Intervals: paired bootstrap over {sentences}, {tokens.block_length(num)} neighbours "
+            "at a time; they hold for these exact models on such text, and say nothing about "
+            "other seeds."
         )
     return (
         f"No interval and no p: this split has {sentences}, and with fewer than "

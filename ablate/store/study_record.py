@@ -121,6 +121,7 @@ class StudyRecord:
     imported: str = ""  # where its results come from, if they were not made here
     judged_before: int = 0  # variants that a ledger knows, and that are not in this table
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
+    margin: float | None = None  # a smaller difference does not matter; on the metric's scale
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
     looks: tuple[int, ...] = ()  # planned before the first; empty: one, when all is done

@@ -15,6 +15,7 @@ from ablate.config.metrics import MORE_PARAMETERS, SPLIT, Metric
 from ablate.config.resolve import NONE, kind_of, resolve
 from ablate.config.sections import DataConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
+from ablate.results.sizes import size_on_scale
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.small import brief_stage
 from ablate.study.study import Study
@@ -103,6 +104,7 @@ def make_record(
         notes=(*study.design.notes, *filter(None, [scale.note])),
         published_scale=scale.published,
         smoke=scale.smoke,
+        margin=size_on_scale("margin", study.margin, metric, study.file or study.name or "study"),
     )
 
 

@@ -61,7 +61,18 @@ def plan_searches(
     )
     for search in searches:
         check_inherited(search, arm_location(plan.study, search.arm))
-    return searches, treatments.notes(arms, left)
+    return searches, [*treatments.notes(arms, left), *_random_notes(searches[0])]
+
+
+def _random_notes(search: PlannedSearch) -> list[str]:
+    """Say so of a sampler whose search ends before it has learnt anything."""
+    start_up = getattr(search.sampler.config, "n_startup_trials", 0)
+    if search.words.trials > start_up:
+        return []
+    return [
+        f"Each search of {search.words.trials} trials is random: {search.words.sampler} draws its "
+        f"first {start_up} at random (n_startup_trials, in options=)."
+    ]
 
 
 def _checked_space(plan: Plan, words: Search) -> spaces.Space:

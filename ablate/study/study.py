@@ -12,6 +12,7 @@ from ablate.config import registry
 from ablate.config.identity import StageName
 from ablate.config.tasks import RUNNERS, runner_name
 from ablate.errors import StudyError, unknown, wrong_value
+from ablate.results.sizes import check_size
 from ablate.study.designs import check_num_arms
 from ablate.study.words import Analyze, Design, Scale, Stage, Values, Word
 
@@ -36,6 +37,9 @@ class Study(Word):
         tables: The tables of that paper.
         techniques: Files next to the study that register techniques of your own.
         metric: The name of the metric that decides, if not the first of the task.
+        margin: The difference that does not matter: `"1%"` for a metric that is compared by ratios,
+            or a number on the metric's scale (0.005 is half a point of accuracy). Arms that the
+            tests find to differ by less are called the same.
         columns: Names of further metrics to show: `"loss"`, `"dynamic.nll"`.
         measure: Values of evaluators that measure each arm's finished models, for `columns`.
         analyses: Analyses of finished models, made when the study ends, each an `Analyze`.
@@ -54,6 +58,7 @@ class Study(Word):
     tables: tuple[str, ...] = ()
     techniques: tuple[str, ...] = ()
     metric: str = ""
+    margin: str | float | None = None
     columns: tuple[str, ...] = ()
     measure: Values = field(default_factory=dict)
     analyses: tuple[Analyze, ...] = ()
@@ -98,6 +103,7 @@ def check(study: Study) -> None:
             _check_known("table", [look.shows], tables, where)
     _check_runner(study.runner)
     _check_metrics(study)
+    check_size("margin", study.margin, study.file or study.name or "Study")
     for name, scale in study.scales.items():
         _check_key("scale", name)
         _check_scale(scale, names, f"scale '{name}'")

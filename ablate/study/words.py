@@ -26,6 +26,7 @@ from ablate.config import fields
 from ablate.config.fields import limited
 from ablate.errors import StudyError, wrong_value
 from ablate.study.check_looks import check_looks
+from ablate.results.sizes import check_size
 
 Values = Mapping[str, Any]
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
@@ -280,6 +281,8 @@ class Scale(Word):
             that have columns.
         column: The column to read instead, if there is none for the corpus.
         seeds: Trials per arm, paired across arms.
+        spread: The standard deviation of the arms' differences, if it is known: `"2%"`, or a number
+            on the metric's scale. `ablate plan` says which differences the seeds then find.
         first_seed: Number of the first seed. If settings were chosen by looking at some seeds,
             start after those.
         looks: Numbers of seeds after which arms are compared, if not only at the end: `(5, 8, 12)`
@@ -310,6 +313,7 @@ class Scale(Word):
     corpus: str = "grammar"
     column: str | None = None
     seeds: int = limited(5, low=1)
+    spread: str | float | None = None
     first_seed: int = limited(1, low=1)
     looks: tuple[int, ...] = ()
     changes: Values = field(default_factory=dict)
@@ -344,3 +348,4 @@ class Scale(Word):
                 f"Scale: {what} needs every seed of an arm, and an arm that a look decides trains "
                 "no more seeds. Instead: leave out either of the two."
             )
+        check_size("spread", self.spread, "Scale")

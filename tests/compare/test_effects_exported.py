@@ -118,10 +118,10 @@ def test_csv_has_every_number_of_an_effect(by_hand):
 
 
 def test_an_undecided_effect_says_how_many_seeds_more(by_hand):
-    assert "undecided" in rows_of(by_hand, gate_alone=-0.004)["gate & co: on vs off"]["verdict"]
-    row = rows_of(by_hand, gate_alone=-0.004)["gate & co: on vs off"]
+    assert "undecided" in rows_of(by_hand, gate_alone=-0.008)["gate & co: on vs off"]["verdict"]
+    row = rows_of(by_hand, gate_alone=-0.008)["gate & co: on vs off"]
     more = int(row["more"])
-    text = written(summary_of(study_of(by_hand, gate_alone=-0.004)))
+    text = written(summary_of(study_of(by_hand, gate_alone=-0.008)))
     assert more > 0 and f"undecided +{more}" in text and "+n: more seeds" in text
 
 

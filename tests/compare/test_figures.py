@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ablate.compare.plots.style import shortened
-from ablate.compare.statistics.paired import MAX_PAIRS
 from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
 from ablate.compare.text.figures import count, decimal, duration, signed
 from ablate.compare.text.plain import display_width, paragraph, printable
@@ -91,15 +90,16 @@ def test_an_interval_follows_its_difference():
     assert with_interval(-0.5, (-1.25, 0.25), 2) == "−0.50 [−1.25, +0.25]"
 
 
-def compared(verdict: Verdict, more: int | None = None, reason: str = "") -> Any:
-    return SimpleNamespace(verdict=verdict, more=more, reason=reason)
+def compared(verdict: Verdict, more: int | None = None, within: str = "") -> Any:
+    return SimpleNamespace(verdict=verdict, more=more, within=within)
 
 
 def test_a_verdict_says_how_many_more_pairs_would_decide_it():
     assert with_more(compared(Verdict.LOWER)) == "lower"
     assert with_more(compared(Verdict.UNDECIDED, 3)) == "undecided +3"
-    assert with_more(compared(Verdict.UNDECIDED)) == f"undecided >{MAX_PAIRS}"
-    assert with_more(compared(Verdict.UNDECIDED, 3, reason="it lost seeds")) == "undecided"
+    assert with_more(compared(Verdict.UNDECIDED)) == "undecided"
+    assert with_more(compared(Verdict.BETTER, within="1%")) == "better, by less than 1%"
+    assert with_more(compared(Verdict.SAME, within="1%")) == "same"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from scipy import stats
 
 from ablate import cli
 from ablate.compare import formats, plots
+from ablate.compare.statistics.power import chance
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
@@ -92,20 +93,17 @@ def test_searches_are_counted_as_such_in_what_would_decide(by_hand):
     comparison = summary.arm("better").comparison
     assert comparison is not None and comparison.difference.num_pairs == 3
     effect = abs(comparison.difference.mean) / comparison.difference.spread
-    num = 3 + comparison.more
-    critical = stats.t.ppf(0.975, num - 1)
-    power = stats.nct.sf(critical, num - 1, effect * math.sqrt(num))
-    assert 0.8 <= power < 0.85
+    assert chance(effect, 3, comparison.more, 0.05) >= 0.8 > chance(effect, 3, 1, 0.05)
     text = in_one_line(written(summary))
     assert f"undecided +{comparison.more}" in text
-    assert "+n: more searches that would probably decide it" in text
+    assert "+n: more searches that decide it with a probability of 80%" in text
     assert "paired t-test over searches on nats of test" in text
 
 
 def test_three_searches_may_be_decided(by_hand):
     summary = summary_of(tuned(by_hand, 3))
     better = summary.arm("better")
-    assert better.comparison is not None and better.comparison.verdict == "lower" and better.best
+    assert better.comparison is not None and better.comparison.verdict == "better" and better.best
     assert "*" in written(summary) and "settings found" not in written(summary)
 
 
@@ -151,7 +149,7 @@ def test_effects_are_paired_by_search_or_have_no_verdict(by_hand):
     assert few.effects.simple == few.effects.readings == ()
     assert "no verdict (2 searches)" in written(few)
     assert {e.difference.num_pairs for e in enough.effects.effects} == {3}
-    assert {e.verdict for e in enough.effects.effects} == {"lower"}
+    assert {e.verdict for e in enough.effects.effects} == {"better"}
     assert "over 3 searches" in in_one_line(written(enough))
 
 

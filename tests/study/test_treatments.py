@@ -82,7 +82,11 @@ def test_a_control_is_not_searched_over_the_treatment(planned, tmp_path):
     assert [values[DROP] for values in result["with"]] == [0.3] * 4
     for trials in result.values():
         assert len({values["optimizer.learning_rate"] for values in trials}) == 4
-    assert plan.record.notes == (f"{DROP} tells arms apart, and is not searched in 'without'.",)
+    assert plan.record.notes == (
+        f"{DROP} tells arms apart, and is not searched in 'without'.",
+        "Each search of 4 trials is random: tpe draws its first 10 at random (n_startup_trials, "
+        "in options=).",
+    )
 
 
 def test_a_control_keeps_the_value_that_it_has(planned, tmp_path):

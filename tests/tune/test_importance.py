@@ -11,6 +11,7 @@ import pytest
 from ablate.commands.importance import plain_text
 from ablate.errors import TrialError
 from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.tune.search import importance
 from ablate.tune.search.arm import open_storage
 from ablate.tune.search.importance import importances
 
@@ -58,15 +59,22 @@ def searched(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_made_the_loss_is_found_by_both(searched):
+def test_what_made_the_loss_is_found_by_both(searched, monkeypatch):
+    monkeypatch.setattr(importance, "NUM_RESAMPLES", 4)
     (result,) = importances(RECORD, searched)
     assert (result.num_completed, result.num_other) == (60, 30)
     assert result.num_with == {"rate": 60, "noise": 60, "own": 30}
     assert set(result.shares) == {"PED-ANOVA", "fANOVA"}
     for shares in result.shares.values():
         assert shares["rate"] > 0.8 and shares["noise"] < 0.2 and shares["own"] < 0.2
+    for evaluator, shares in result.shares.items():
+        floor, ranges = result.floors[evaluator], result.ranges[evaluator]
+        assert shares["rate"] > floor >= 0 and ranges["rate"][0] > floor
+        assert ranges["noise"][0] < floor  # no more than chance gives
+        assert all(low <= high for low, high in ranges.values())
     text = plain_text(RECORD.key, [result])
     assert text.splitlines()[5].split()[0] == "rate"
+    assert "a random number, at most" in text
     assert "search 2: 60 completed trials, 30 others" in text
 
 

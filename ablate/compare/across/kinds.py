@@ -19,6 +19,7 @@ from ablate.record.mirror.arms import (
 )
 
 FINAL = "final"
+SEARCHED = "of searches"
 SMOKE = "smoke"
 FACTS_OF_KINDS = (*TRIAL_FACTS, "scale")
 Row = Mapping[str, Any]
@@ -55,7 +56,7 @@ def _kind(row: Row, counted: tuple[bool, bool] | None) -> str:
         return "of smoke scales"
     stage = row["stage"] or ""
     if stage == StageName.SEARCH or stage.endswith(f" {StageName.SEARCH}"):
-        return "of searches"
+        return SEARCHED
     if stage == StageName.ENSEMBLE:
         return "of ensembles"
     return FINAL if final else "of earlier stages"

@@ -16,7 +16,8 @@ those with the same hash are one group; pairs are made inside a group, one of ea
 
 Only trials of one kind are pairs: final ones, which count for a result of a study. Trials of smoke
 scales, of searches, and of stages that later ones build on are left out, and counted: they are
-shorter, or one was chosen from many, and two stages of one seed do not repeat each other.
+shorter, or one was chosen from many, and two stages of one seed do not repeat each other. Those of
+searches are paired if the reader asks for them.
 
 A trial that only measures a finished model repeats this model's numbers, and is in no pair.
 
@@ -28,9 +29,9 @@ A pair with a diverged trial has no difference; it is counted and its trial is n
 A trial's metric is the one that decides its study. The mean difference is in the metric's own
 direction and on its own scale (nats a token, accuracy), with a paired t interval; the verdict is
 the paired t-test, Holm-corrected over the rows of the result. Pairs with other settings are not
-repetitions of each other, so the number of settings is shown next to the number of pairs: many
-pairs from one setting say much about that setting. Seeds, of a trial or of those that it builds on,
-are no settings.
+repetitions of each other: a setting is a cluster (`clusters.py`). From three settings on, a change
+is one row, and its test is over the settings' means; below, each setting is a row. Seeds, of a
+trial or of those that it builds on, are no settings.
 """
 
 from __future__ import annotations
@@ -40,16 +41,24 @@ import gc
 import hashlib
 import itertools
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from ablate.compare.across.kinds import FACTS_OF_KINDS, FINAL, kinds_of
+from ablate.compare.across.changes import (
+    Change,
+    ComparedTrial,
+    Lineage,
+    Unnamed,
+    Variant,
+    changes_of,
+    common_of,
+    groups_of,
+)
+from ablate.compare.across.kinds import FACTS_OF_KINDS, FINAL, SEARCHED, kinds_of
 from ablate.compare.across.query import reading
-from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.paired import Difference
 from ablate.config import fields
 from ablate.config.config import CONTENTS, VERSION
 from ablate.config.identity import StageName
@@ -64,7 +73,6 @@ from ablate.results.result import Result
 from ablate.store import journal
 from ablate.store.outcome import Status
 
-MOST_VALUES = 60  # make 1,770 changes, which grow with the square of the values
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "sources")
@@ -74,84 +82,6 @@ NEUTRAL = {  # fields that cannot change the result of a trial
     for info in fields.describe(config)
     if not info.limits.identity
 }
-
-
-Setting = tuple[str, str]  # a field and its value
-# What is named of a trial, and then of what it builds on.
-Variant = tuple[tuple[Setting, ...], ...]
-NOTHING: Variant = ((),)
-
-
-class Unnamed(NamedTuple):
-    """The values of a regularizer's unnamed fields, where other fields of it are named."""
-
-    present: bool
-    inert: bool  # without the named fields it would do nothing
-    values: tuple[str | None, ...]
-
-    def agrees(self, other: Unnamed) -> bool:
-        """Return whether these fields allow two trials to be a pair."""
-        if self.present and other.present:
-            return self.values == other.values
-        return self.present == other.present or (self if self.present else other).inert
-
-
-class Lineage(NamedTuple):
-    """The values that decide a trial's pairs: the trial's own, and those of its ancestors."""
-
-    setting: str  # hash of everything but the seeds, the variant and `unnamed`
-    unnamed: tuple[Unnamed, ...] = ()
-    variant: Variant = NOTHING
-    computed_by: frozenset[str] = frozenset()
-    seeds: tuple[str, ...] = ()  # of all that it builds on
-
-    def agrees(self, other: Lineage) -> bool:
-        """Return whether all unnamed fields allow a pair."""
-        pairs = zip(self.unnamed, other.unnamed, strict=True)
-        return all(ours.agrees(theirs) for ours, theirs in pairs)
-
-
-@dataclass(frozen=True)
-class ComparedTrial:
-    """A completed or diverged trial."""
-
-    trial: str
-    lineage: Lineage
-    seed: str
-    corpus: str
-    metric: Metric
-    loss: float | None  # None: it diverged
-    study: str
-    sources: str = ""  # the user's files that it ran: "digits.py 1a2b; ..."
-    kind: str = FINAL
-
-    @property
-    def judged_by(self) -> tuple[str, str, str]:
-        """What two trials must share to be compared."""
-        return self.metric.name, self.metric.better, self.metric.scale_name
-
-
-@dataclass(frozen=True)
-class Change:
-    """The effect of a change on one corpus, in the direction and on the scale of the metric."""
-
-    before: Variant
-    after: Variant
-    corpus: str
-    metric: Metric
-    difference: Difference | None  # not of losses; None: every pair has a diverged trial
-    num_settings: int
-    studies: tuple[str, ...]
-    num_lost: int  # pairs with a diverged trial
-    diverged: tuple[ComparedTrial, ...]  # these trials
-    not_alike: tuple[str, ...] = ()  # seeds of pairs computed by kernels and by torch
-    edited: tuple[str, ...] = ()  # the user's files that were edited between trials of a pair
-    at: float = 0.0  # the mean of the first trials, as people read it
-
-    @property
-    def num_pairs(self) -> int:
-        """The number of pairs behind the difference."""
-        return self.difference.num_pairs if self.difference else 0
 
 
 @dataclass(frozen=True)
@@ -180,26 +110,26 @@ def _uncollected() -> Iterator[None]:
 
 # As a decorator: garbage is collected again once the trials are gone.
 @_uncollected()
-def exchange(mirror: Mirror, names: Sequence[str], split: str = "valid") -> Exchange:
-    """All pairs of trials that differ in what is named and in nothing else."""
+def exchange(
+    mirror: Mirror, names: Sequence[str], split: str = "valid", searches: bool = False
+) -> Exchange:
+    """All pairs of trials that differ in what is named and in nothing else; those of searches
+    too, if asked for."""
     columns = views.config_columns(mirror)
     named = _named(names, columns)
     with reading(mirror, ["trials"]) as db:
         aside = named | _neutral(db, columns)
         trials = _trials(db, mirror, [c for c in columns if c not in aside], named, split)
-    finals = [trial for trial in trials if trial.kind == FINAL]
-    groups = _groups(finals)
-    common = _common(groups)
-    changes = sorted(
-        _changes(groups, common),
-        key=lambda c: (-c.num_pairs, c.corpus, texts(c.before), texts(c.after)),
-    )
+    kinds = (FINAL, SEARCHED) if searches else (FINAL,)
+    chosen = [trial for trial in trials if trial.kind in kinds]
+    groups = groups_of(chosen)
+    common = common_of(groups)
     return Exchange(
         names=tuple(names),
         split=split,
-        num_trials=sum(trial.loss is not None for trial in finals),
-        changes=tuple(changes),
-        left_out=Counter(trial.kind for trial in trials if trial.kind != FINAL),
+        num_trials=sum(trial.loss is not None for trial in chosen),
+        changes=tuple(changes_of(groups, common)),
+        left_out=Counter(trial.kind for trial in trials if trial.kind not in kinds),
         num_values=len(common),
     )
 
@@ -387,84 +317,3 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
 @cache
 def _ways(computed_by: str | None) -> frozenset[str]:
     return journal.ways([journal.UNKNOWN] if computed_by is None else computed_by.split("; "))
-
-
-def texts(variant: Variant) -> list[list[str]]:
-    """The settings of a variant, such as `head=mos`, for each stage."""
-    return [[f"{name}={value}" for name, value in stage] for stage in variant]
-
-
-Group = dict[tuple[Any, ...], ComparedTrial]  # trials that differ only in what is named
-
-
-def _groups(trials: Iterable[ComparedTrial]) -> list[Group]:
-    groups: dict[tuple[Any, ...], Group] = defaultdict(dict)
-    # Of two equal trials, one that completed counts rather than one that diverged.
-    for trial in sorted(trials, key=lambda trial: trial.loss is None):
-        lineage = trial.lineage
-        group = groups[lineage.setting, lineage.seeds, trial.seed, trial.judged_by]
-        group.setdefault((lineage.variant, lineage.unnamed), trial)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _common(groups: Iterable[Group]) -> list[Variant]:
-    """The variants, from the one that the most groups have on."""
-    variants = ({variant for variant, _ in group} for group in groups)
-    common = Counter(itertools.chain.from_iterable(variants))
-    return sorted(common, key=lambda variant: (-common[variant], texts(variant)))
-
-
-def _changes(groups: Iterable[Group], common: Sequence[Variant]) -> list[Change]:
-    """The pairs of each group, by what changed."""
-    ranks = {variant: rank for rank, variant in enumerate(common[:MOST_VALUES])}
-    pairs: dict[tuple[Variant, Variant, str, Any], list[tuple[ComparedTrial, ComparedTrial]]] = (
-        defaultdict(list)
-    )
-    for group in groups:
-        chosen = (item for item in group.items() if item[0][0] in ranks)
-        # The variant that more groups have is `before`, whatever the trials found.
-        ordered = sorted(chosen, key=lambda item: ranks[item[0][0]])
-        for ((before, _), a), ((after, _), b) in itertools.combinations(ordered, 2):
-            # Equal variants in one group differ in unnamed fields.
-            if before != after and a.lineage.agrees(b.lineage):
-                pairs[before, after, a.corpus, a.judged_by].append((a, b))
-    return [
-        _change(before, after, corpus, of_change)
-        for (before, after, corpus, _), of_change in pairs.items()
-    ]
-
-
-def _change(
-    before: Variant, after: Variant, corpus: str, pairs: list[tuple[ComparedTrial, ComparedTrial]]
-) -> Change:
-    metric = pairs[0][0].metric
-    whole = [(a.lineage, b.lineage) for a, b in pairs if None not in (a.loss, b.loss)]
-    losses = [(a.loss, b.loss) for a, b in pairs if a.loss is not None and b.loss is not None]
-    deltas = [metric.natural(b - a) for a, b in losses]
-    size = max((abs(loss) for pair in losses for loss in pair), default=0.0)
-    diverged = dict.fromkeys(trial for pair in pairs for trial in pair if trial.loss is None)
-    ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
-    odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
-    return Change(
-        before,
-        after,
-        corpus,
-        metric,
-        statistics.paired_difference(deltas, size=size),
-        num_settings=len({(a.setting, a.unnamed, b.unnamed) for a, b in whole}),
-        studies=tuple(sorted({trial.study for pair in pairs for trial in pair})),
-        num_lost=len(pairs) - len(deltas),
-        diverged=tuple(diverged),
-        not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),  # as numbers: 9 before 10
-        at=statistics.mean([metric.show(a) for a, _ in losses]) if losses else 0.0,
-        edited=tuple(sorted({file for a, b in pairs for file in _edited(a.sources, b.sources)})),
-    )
-
-
-def _edited(one: str, other: str) -> list[str]:
-    """The files that both trials ran, in different versions."""
-    ours, theirs = (
-        dict(entry.rsplit(" ", 1) for entry in sources.split("; ") if entry)
-        for sources in (one, other)
-    )
-    return [file for file, text in ours.items() if theirs.get(file, text) != text]

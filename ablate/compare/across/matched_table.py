@@ -6,19 +6,20 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from ablate.compare.across.matched import (
+from ablate.compare.across.changes import (
     MOST_VALUES,
     NOTHING,
     Change,
-    Exchange,
     Setting,
     Variant,
     texts,
 )
+from ablate.compare.across.matched import Exchange
 from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import within
+from ablate.compare.statistics.clusters import MIN_CLUSTERS
 from ablate.compare.table.notes import cut_intervals
 from ablate.compare.text.figures import NONE, signed
 from ablate.compare.text.plain import paragraph
@@ -37,7 +38,7 @@ def table(exchanged: Exchange) -> Table:
     in_nats = all(metric.scale_name == NATS for metric in metrics)
     delta = ["difference_nats"] if in_nats else ["metric", "better", "difference"]
     names = ["before", "after", "corpus", "split", *delta, "low", "high", "p_holm"]
-    names += ["verdict", "pairs", "settings", "studies", "lost_pairs", "diverged"]
+    names += ["verdict", "pairs", "settings", "setting", "studies", "lost_pairs", "diverged"]
     names += ["seeds_not_computed_alike", "edited_files"]
     p_values = _p_holm(exchanged)
     rows = []
@@ -47,9 +48,9 @@ def table(exchanged: Exchange) -> Table:
         row = [*side, change.corpus, exchanged.split]
         row += [] if in_nats else [metric.scale_name, metric.better]
         row += [d and d.mean, *((d and d.interval) or (None, None)), p, _verdict(change, p)]
-        row += [change.num_pairs, change.num_settings, ", ".join(change.studies), change.num_lost]
-        row += [", ".join(lost.trial for lost in change.diverged), ", ".join(change.not_alike)]
-        row += [", ".join(change.edited)]
+        row += [change.num_pairs, change.num_settings, change.setting, ", ".join(change.studies)]
+        row += [change.num_lost, ", ".join(lost.trial for lost in change.diverged)]
+        row += [", ".join(change.not_alike), ", ".join(change.edited)]
         rows.append(row)
     return table_of_values(names, rows)
 
@@ -84,9 +85,9 @@ def _ambiguous(brief: Sequence[Hashable], changes: Sequence[Change]) -> list[boo
     ]
 
 
-def _place(change: Change) -> tuple[str, str]:
+def _place(change: Change) -> tuple[str, ...]:
     """What a row shows of a change beside its variants."""
-    return change.corpus, _unit(change.metric)
+    return change.corpus, _unit(change.metric), change.setting
 
 
 def _in_full(variant: Variant) -> str:
@@ -176,6 +177,7 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         f"difference on {exchanged.split}, {_better(changes)}; paired t, Holm-corrected over "
         f"{counted(len(rows), 'row')}.",
         *other_trials(exchanged),
+        *_about_settings(changes),
         *_left_out(exchanged),
         f"From the studies {', '.join(studies)}.",
         *_without_spread(changes, wording),
@@ -187,7 +189,7 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         more = counted(len(rows) - SHOWN, "more row")
         notes.append(f"{more}: --format csv has them all.")
     notes += other_values(exchanged)
-    left = ["corpus", "metric", "verdict"]
+    left = ["corpus", "metric", "setting", "verdict"]
     body = [[*row.values()] for row in rows[:SHOWN]]
     return text.write(table_of([*rows[0]], body, left, notes=notes), width)
 
@@ -210,6 +212,7 @@ def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
                 "95%\ninterval": f"[{', '.join(ends)}]" if ends else NONE,
                 "pairs": str(change.num_pairs),
                 "settings": str(change.num_settings),
+                **({"setting": change.setting} if any(c.setting for c in changes) else {}),
                 "verdict": _verdict(change, p),
             }
         )
@@ -272,10 +275,26 @@ def _better(changes: Iterable[Change]) -> str:
     )
 
 
+def _about_settings(changes: Iterable[Change]) -> list[str]:
+    """What is tested of changes with several settings."""
+    notes = []
+    if any(change.num_settings >= MIN_CLUSTERS for change in changes):
+        notes.append(
+            f"From {MIN_CLUSTERS} settings on, the test and the interval are over the settings' "
+            "means: each counts once, however many pairs it has."
+        )
+    if any(change.setting for change in changes):
+        notes.append(
+            "Two settings are two rows: they do not show how much the difference varies between "
+            "settings, so a verdict is on that setting alone."
+        )
+    return notes
+
+
 def _without_spread(changes: Iterable[Change], wording: Wording) -> list[str]:
     """A note on the changes that no test can decide."""
     constant = [c for c in changes if c.difference and c.difference.is_constant]
-    named = [*map(wording.arrow, constant)]
+    named = dict.fromkeys(map(wording.arrow, constant))
     return [f"No test, as every pair has the same difference: {'; '.join(named)}."] if named else []
 
 

@@ -17,7 +17,7 @@ NEEDS = "a search"
 
 
 def described(material: Material) -> fig.Figure | None:
-    """Bold: in expectation (Dodge et al. 2019). Thin steps: each search as it went."""
+    """Bold: over all choices of N trials. Thin steps: each search as it went."""
     every, metric = budget_curves(material.record, material.journals), material.summary.metric
     curves = [curve for curve in every if len(curve.expected) > 1][: style.MAX_LINES]
     if not curves:
@@ -62,7 +62,7 @@ def _caption(curves: Sequence[BudgetCurve]) -> str:
     more = len(curves) - style.MAX_LINES
     left = f" Not drawn: {counted(more, 'more arm')}." if more > 0 else ""
     return (
-        "Best validation result against the budget of the search. Bold: in "
-        "expectation over the order of the search's trials (Dodge et al. 2019; exact for random "
-        f"search), and one spread where it can be shown. Thin: each search as it went.{lost}{left}"
+        "Best validation result against the budget of the search. Bold: the best of N trials, "
+        "averaged over all choices of N of the search's, and one spread where it can be shown. "
+        f"Thin: each search as it went.{lost}{left}"
     )

@@ -9,7 +9,7 @@ from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import shared_seeds
-from ablate.compare.statistics.effects import Design, design_of
+from ablate.compare.statistics.design import Design, design_of
 from ablate.results.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot
@@ -19,7 +19,7 @@ NEEDS = "a factorial design that is done"
 def described(material: Material) -> fig.Figure | None:
     """A panel for each pair of factors: mean and interval, by level."""
     summary = material.summary
-    design = design_of(material.record, summary.arms)
+    design = design_of(material.record, [arm.name for arm in summary.arms])
     if design is None or not design.balanced or not all(arm.values for arm in summary.arms):
         return None
     pairs = [*itertools.combinations(design.factors, 2)]

@@ -18,8 +18,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from ablate.compare.statistics import equivalence
 from ablate.compare.statistics import looks as over_time
 from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.family import Family
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
@@ -27,6 +29,7 @@ from ablate.results.arm import ArmResult
 from ablate.results.looks import Looks
 from ablate.results.replication import Replication
 from ablate.results.result import MISSING
+from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict, of_loss
 from ablate.store.outcome import Status
 
@@ -39,6 +42,7 @@ class Judge:
     alpha: float
     replication: Replication
     looks: Looks
+    margin: float | None = None  # below it, a difference does not matter: on the metric's scale
     judged_before: int = 0  # variants that were compared with the same base, elsewhere
 
     def difference(
@@ -91,11 +95,16 @@ class Judge:
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
         verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
+        # Two tests at fixed numbers of pairs hold at the planned end, whatever looks stopped before.
+        known = not reason and self.looks.as_planned
+        below = self._within(difference, family) if known else ""
         if reason:
             verdict = Verdict.WITHHELD if withheld else Verdict.UNDECIDED
-        more = None
-        if verdict == Verdict.UNDECIDED and not reason:
-            more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
+        elif below and not verdict.decided:
+            verdict = Verdict.SAME
+        open_ = verdict == Verdict.UNDECIDED and not reason and difference.spread
+        # A plain t-test's power and advice are not those of a test over looks.
+        open_ = open_ and self.looks.is_one
         interval, is_cut = None, False
         if difference.interval is not None:
             # Sorted, since of a metric that is better if higher, a lower loss is the higher end.
@@ -110,9 +119,17 @@ class Judge:
             p_holm=p_holm,
             verdict=verdict,
             reason=reason,
-            more=more,
+            within=below,
+            level=self.alpha / family if open_ else None,
             helps=verdict.favours,
         )
+
+    def _within(self, difference: Difference, family: int) -> str:
+        """The margin as people read it, if the tests find a smaller difference."""
+        found = equivalence.is_within(
+            difference.deltas, self.margin, alpha=self.alpha, comparisons=family
+        )
+        return shown_size(self.margin, self.metric) if found and self.margin is not None else ""
 
 
 def within(interval: tuple[float, float], possible: tuple[float, float]) -> tuple[float, float]:
@@ -121,13 +138,16 @@ def within(interval: tuple[float, float], possible: tuple[float, float]) -> tupl
     return low, high
 
 
-def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
-    """The arms with their comparisons, corrected over all of them, and the best one marked."""
+def compared(
+    arms: Sequence[ArmResult], judge: Judge, family: Family | None = None
+) -> list[ArmSummary]:
+    """The arms with their comparisons, and the best one marked. The correction is over all of
+    them, and over a factorial's effects."""
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
     # Arms without a result yet count too: a half-run table is no more generous than the whole.
-    family = sum(arm.is_tested for arm in arms) + judge.judged_before
-    corrected = statistics.holm([d and d.p for d in differences], family)
+    family = family or Family(sum(arm.is_tested for arm in arms) + judge.judged_before)
+    corrected = family.corrected([d and d.p for d in differences])[0]
     comparisons = {}
     for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
         if difference is not None:
@@ -138,7 +158,7 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
             )
             low, high = judge.metric.range
             comparisons[arm.name] = judge.comparison(
-                difference, p, reason, family, at=at, possible=(low - at, high - at)
+                difference, p, reason, family.num, at=at, possible=(low - at, high - at)
             )
     best = _best(arms, judge)
     return [_summary(arm, comparisons.get(arm.name), arm.name == best) for arm in arms]

@@ -1,60 +1,67 @@
 """Main effects and two-factor interactions of a factorial design: "A helps only without B".
 
-Each is a contrast over the design's arms, taken within every seed, so that it is paired like a
-difference of two arms: one number a seed, a t interval over them, and Holm's correction over
-all contrasts that the design can tell apart.
+Each is a contrast over the design's arms (`design.py`), taken within every seed, so that it is
+paired like a difference of two arms: one number a seed, and a t interval over them. `family.py`
+corrects their tests together with those of the arms.
 
-    main effect of A       mean over the rest of the design of  y(A = level) - y(A = reference)
-    interaction of A and B  [effect of A where B is at its level] - [where B is at its reference]
-
-y is the mean loss, as `ablate/config/metrics.py` has it. The reference of a factor is its level in
-the base arm. In a fraction of a factorial, contrasts that are one number (aliases) are one row
-under all their names: such a design cannot tell which of them the number is.
-
-If an interaction is decided, the effects of each factor at each level of the other follow, with a
-separate correction over those shown: only then may a line say that A helps without B.
+If an interaction is decided, the effects of each factor at each level of the other follow: only
+then may a line say that A helps without B. One that is the comparison of an arm with the base arm
+has that comparison's p.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, lost_seeds, shared_seeds
+from ablate.compare.statistics.design import Contrast, design_of
+from ablate.compare.statistics.family import Family
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
+from ablate.results.arm import ArmResult
 from ablate.results.replication import counted
 from ablate.results.result import MISSING
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
-DESIGNS = ("factorial", "fractional_factorial")
-ROUNDED = 12  # digits to which equal contrasts are equal
-Level = tuple[str, str]  # a factor and one of its levels
+Within = tuple[str, Contrast, Contrast]  # an interaction, an effect at the reference and beside
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """A name and a weight for every arm."""
+class Contrasted:
+    """A contrast, and its value over the seeds that all arms have."""
 
-    name: str
-    kind: str
-    weights: np.ndarray
-    aliases: tuple[str, ...] = ()
-    what: str = ""  # of a simple effect: the levels that are compared
-    where: str = ""  # of a simple effect: the level of the other factor
+    contrast: Contrast
+    arms: tuple[ArmResult, ...]  # those with a weight
+    difference: Difference
 
 
-def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Effects | None:
+def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> Family:
+    """The tests of the page: those of the arms, and those of a factorial's effects."""
+    num_arms = sum(arm.is_tested for arm in arms) + judge.judged_before
+    design = design_of(record, [arm.name for arm in arms])
+    if design is None or not design.balanced or not shared_seeds(arms):
+        return Family(num_arms)
+    effects = _contrasted(design.contrasts(), arms, judge)
+    opening = range(len(effects)) if record.design == "factorial" else ()
+    return Family(
+        num_arms,
+        tuple(effect.difference.p for effect in effects),
+        frozenset(i for i in opening if effects[i].contrast.kind == "interaction"),
+    )
+
+
+def effects(
+    record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge, family: Family
+) -> Effects | None:
     """The effects of a factorial; None for any other design."""
-    design = design_of(record, arms)
+    design = design_of(record, [arm.name for arm in arms])
     if design is None:
         return None
     if not design.balanced:
@@ -62,156 +69,90 @@ def effects(record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge) -> Ef
     if not shared_seeds(arms):
         yet = " yet" if any(arm.counts.missing for arm in arms) else ""
         return Effects(notes=(f"Effects: no seed has completed in every arm{yet}.",))
-    family = _family(design.contrasts(), arms, judge)
-    decided = [e for e in family if e.kind == "interaction" and e.verdict.decided]
-    chosen = {name for effect in decided for name in (effect.name, *effect.aliases)}
-    within = design.simple(chosen) if record.design == "factorial" else []
-    different = {contrast.name: contrast for pair in within for contrast in pair}
-    simple = _family([*different.values()], arms, judge)
+    _, corrected = family.corrected([a.comparison and a.comparison.difference.p for a in arms])
+    contrasted = _contrasted(design.contrasts(), arms, judge)
+    shown = _judged(contrasted, corrected, arms, judge, family.num)
+    decided = {e.name: e for e in shown if e.kind == "interaction" and e.verdict.decided}
+    within = design.simple({*decided}) if record.design == "factorial" else []
+    simple = _simple(within, decided, arms, judge, family)
     return Effects(
-        effects=family,
+        effects=shown,
         simple=simple,
         readings=tuple(_readings(within, {effect.name: effect for effect in simple})),
-        notes=tuple(_notes(judge, family)),
+        notes=tuple(_notes(judge, shown, simple, family)),
     )
 
 
-def design_of(record: StudyRecord, arms: Iterable[ArmSummary]) -> Design | None:
-    """The design of a factorial study's table; None for any other study."""
-    if record.design not in DESIGNS:
-        return None
-    levels = {arm.name: dict(record.arm(arm.name).levels) for arm in arms}
-    return Design([*levels.values()], levels.get(record.base_arm) or {})
-
-
-class Design:
-    """The levels of every factor in every arm, and the contrasts between them."""
-
-    def __init__(self, arms: Sequence[Mapping[str, str]], base: Mapping[str, str]) -> None:
-        self.arms = list(arms)
-        self.factors = sorted({factor for arm in arms for factor in arm})  # as they are stored
-        self.levels = {factor: self._levels(factor, base) for factor in self.factors}
-
-    def _levels(self, factor: str, base: Mapping[str, str]) -> list[str]:
-        """The reference first: the base arm's level."""
-        levels = list(dict.fromkeys(arm[factor] for arm in self.arms if factor in arm))
-        reference = base.get(factor, levels[0])
-        return [reference, *(level for level in levels if level != reference)]
-
-    @property
-    def balanced(self) -> bool:
-        """Return whether every factor is in every arm, and every two factors are crossed evenly.
-
-        In a fraction, two factors may also be one, which makes them aliases.
-        """
-        if not self.arms or any(set(arm) != set(self.factors) for arm in self.arms):
-            return False
-        for a, b in itertools.combinations(self.factors, 2):
-            pairs = Counter((arm[a], arm[b]) for arm in self.arms)
-            whole = len(self.levels[a]) * len(self.levels[b])
-            if len(set(pairs.values())) > 1 or len(pairs) not in (whole, len(self.levels[a])):
-                return False
-        alone = (Counter(arm[factor] for arm in self.arms) for factor in self.factors)
-        return all(len(set(counts.values())) == 1 for counts in alone)
-
-    def contrasts(self) -> list[Contrast]:
-        """Every main effect and two-factor interaction, aliases merged."""
-        named = [self._main(changed) for changed in self._changed()]
-        named += [self._interaction(a, b) for a, b in self._crossed()]
-        classes: dict[bytes, list[Contrast]] = {}
-        for contrast in named:
-            if contrast.weights.any():  # else the design lacks the arms for it
-                classes.setdefault(_direction(contrast.weights), []).append(contrast)
-        return [
-            replace(first, aliases=tuple(contrast.name for contrast in others))
-            for first, *others in classes.values()
-        ]
-
-    def simple(self, interactions: set[str]) -> list[tuple[Contrast, Contrast]]:
-        """Within these interactions: each factor's effect at each of two levels of the other.
-
-        The first level is the reference, at which several interactions may look.
-        """
-        return [
-            (self._main(changed, (at[0], self.levels[at[0]][0])), self._main(changed, at))
-            for a, b in self._crossed()
-            if self._interaction(a, b).name in interactions
-            for changed, at in ((a, b), (b, a))
-        ]
-
-    def _changed(self) -> list[Level]:
-        """Every level of every factor except the reference."""
-        return [(f, level) for f in self.factors for level in self.levels[f][1:]]
-
-    def _crossed(self) -> list[tuple[Level, Level]]:
-        """Every two changed levels of different factors."""
-        pairs = itertools.combinations(self._changed(), 2)
-        return [(a, b) for a, b in pairs if a[0] != b[0]]
-
-    def _main(self, changed: Level, at: Level | None = None) -> Contrast:
-        """The effect of a level: over the whole design, or where another factor is at a level."""
-        factor, level = changed
-        name, signs = f"{factor}: {level} vs {self.levels[factor][0]}", self._signs(changed)
-        if at is None:
-            return Contrast(name, "main", _between(signs))
-        within = np.array([arm[at[0]] == at[1] for arm in self.arms])
-        where, weights = f"{at[0]} {at[1]}", _between(signs * within)
-        return Contrast(f"{name}, {where}", "simple", weights, what=name, where=where)
-
-    def _interaction(self, a: Level, b: Level) -> Contrast:
-        """Twice the mean where both or neither are changed, less where one of them is."""
-        weights = 2 * _between(self._signs(a) * self._signs(b))
-        return Contrast(f"{self._short(a)} × {self._short(b)}", "interaction", weights)
-
-    def _signs(self, changed: Level) -> np.ndarray:
-        """For every arm: 1 where the factor is changed, -1 at its reference, 0 at other levels."""
-        factor, level = changed
-        sign = {level: 1, self.levels[factor][0]: -1}
-        return np.array([sign.get(arm[factor], 0) for arm in self.arms])
-
-    def _short(self, changed: Level) -> str:
-        """`dropout`, or `dropout: 0.5` if the factor has more than two levels."""
-        factor, level = changed
-        return factor if len(self.levels[factor]) == 2 else f"{factor}: {level}"
-
-
-def _between(signs: np.ndarray) -> np.ndarray:
-    """The mean of the positive arms less that of the negative ones; zeros if either are missing."""
-    positive, negative = signs > 0, signs < 0
-    if not positive.any() or not negative.any():
-        return np.zeros(len(signs))
-    return positive / positive.sum() - negative / negative.sum()
-
-
-def _direction(weights: np.ndarray) -> bytes:
-    """Contrasts that differ only in sign and size have one direction."""
-    first = weights[np.flatnonzero(weights)[0]]
-    return (np.round(weights / first, ROUNDED) + 0.0).tobytes()  # -0.0 has other bytes than 0.0
-
-
-def _family(
-    contrasts: Sequence[Contrast], arms: Sequence[ArmSummary], judge: Judge
+def _simple(
+    within: Iterable[Within],
+    decided: Mapping[str, Effect],
+    arms: Sequence[ArmSummary],
+    judge: Judge,
+    family: Family,
 ) -> tuple[Effect, ...]:
-    """The effects of some contrasts over the seeds of all arms, corrected over these contrasts."""
+    """The effects within the decided interactions, each once."""
+    showing: dict[str, list[str]] = {}  # an effect -> the interactions that it is within
+    contrasts: dict[str, Contrast] = {}
+    for interaction, *pair in within:
+        for contrast in pair:
+            contrasts[contrast.name] = contrast
+            showing.setdefault(contrast.name, []).append(interaction)
+    contrasted = _contrasted([*contrasts.values()], arms, judge)
+    corrected = []
+    for one in contrasted:
+        opened = [decided[name].p_holm for name in showing[one.contrast.name]]
+        p = family.within(one.difference.p, opened)
+        known = (p, _p_of_arm(one.contrast, arms))
+        corrected.append(min((p for p in known if p is not None), default=None))
+    return _judged(contrasted, corrected, arms, judge, 2 * family.num)
+
+
+def _p_of_arm(contrast: Contrast, arms: Sequence[ArmSummary]) -> float | None:
+    """The corrected p of an arm's comparison with the base arm, if that is the contrast."""
+    base = np.array([arm.is_base for arm in arms], dtype=float)
+    for index, arm in enumerate(arms):
+        is_arm = np.eye(len(arms))[index] - base
+        if arm.comparison and arm.against is None and np.allclose(contrast.weights, is_arm):
+            return arm.comparison.p_holm
+    return None
+
+
+def _contrasted(
+    contrasts: Sequence[Contrast], arms: Sequence[ArmResult], judge: Judge
+) -> list[Contrasted]:
+    """The contrasts over the seeds of all arms."""
+    seeds, found = shared_seeds(arms), []
+    for contrast in contrasts:
+        terms = list(zip(arms, contrast.weights.tolist(), strict=True))
+        difference = judge.difference(terms, seeds)
+        if difference is not None:
+            weighted = tuple(arm for arm, weight in terms if weight)
+            found.append(Contrasted(contrast, weighted, difference))
+    return found
+
+
+def _judged(
+    contrasted: Sequence[Contrasted],
+    corrected: Sequence[float | None],
+    arms: Sequence[ArmSummary],
+    judge: Judge,
+    num: int,
+) -> tuple[Effect, ...]:
+    """The effects, each at the mean over the design; `num` tests share the error with each."""
     seeds = shared_seeds(arms)
     means = [mean for arm in arms for mean in judge.replication.means(arm.values, seeds)]
     at = judge.metric.show(statistics.mean(means))
-    terms = [list(zip(arms, contrast.weights.tolist(), strict=True)) for contrast in contrasts]
-    differences = [d for weighted in terms if (d := judge.difference(weighted, seeds)) is not None]
-    corrected = statistics.holm([difference.p for difference in differences])
-    family = []
-    for contrast, weighted, difference, p in zip(
-        contrasts, terms, differences, corrected, strict=True
-    ):
-        decided = statistics.verdict(difference, p, judge.alpha)
-        reason = _reservation([a for a, weight in weighted if weight], difference, decided, judge)
-        reach = _reach(contrast, judge.metric)
+    shown = []
+    for one, p in zip(contrasted, corrected, strict=True):
+        reach, contrast = _reach(one.contrast, judge.metric), one.contrast
+        decided = statistics.verdict(one.difference, p, judge.alpha)
+        reason = _reservation(one.arms, one.difference, decided, judge)
         comparison = judge.comparison(
-            difference, p, reason, len(contrasts), at=at, possible=(-reach, reach)
+            one.difference, p, reason, num, at=at, possible=(-reach, reach)
         )
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
-        family.append(Effect(**vars(comparison), **named))
-    return tuple(family)
+        shown.append(Effect(**vars(comparison), **named))
+    return tuple(shown)
 
 
 def _reach(contrast: Contrast, metric: Metric) -> float:
@@ -222,7 +163,7 @@ def _reach(contrast: Contrast, metric: Metric) -> float:
 
 
 def _reservation(
-    arms: Sequence[ArmSummary], difference: Difference, verdict: Verdict, judge: Judge
+    arms: Sequence[ArmResult], difference: Difference, verdict: Verdict, judge: Judge
 ) -> str:
     """Why the test cannot decide; a lost seed makes some arm look better, on either side."""
     fates = [fate for arm in arms for fate in judge.fates(arm, arms, verdict)]
@@ -235,11 +176,9 @@ def _reservation(
     return "1 pair" if difference.num_pairs == 1 else ""
 
 
-def _readings(
-    within: Iterable[tuple[Contrast, Contrast]], simple: Mapping[str, Effect]
-) -> Iterable[str]:
+def _readings(within: Iterable[Within], simple: Mapping[str, Effect]) -> Iterable[str]:
     """Pairs of simple effects, at the reference and at the level of the other factor, in words."""
-    for reference, level in within:
+    for _, reference, level in within:
         at_reference, at_level = simple[reference.name], simple[level.name]
         what, first, second = reference.what, reference.where, level.where
         states = (at_reference.helps, at_level.helps)
@@ -256,10 +195,12 @@ def _readings(
             yield f"{what} helps with either, more with {more}."
 
 
-def _notes(judge: Judge, family: Sequence[Effect]) -> Iterable[str]:
+def _notes(
+    judge: Judge, shown: Sequence[Effect], simple: Sequence[Effect], family: Family
+) -> Iterable[str]:
     replication = judge.replication
-    pairs = max((effect.difference.num_pairs for effect in family), default=0)
-    tested = f"Holm-corrected over {len(family)}"
+    pairs = max((effect.difference.num_pairs for effect in shown), default=0)
+    tested = f"Holm-corrected over {family.num} tests, those of the arms among them"
     if replication.of_settings_found:
         tested = "of the settings found, without a verdict"
     yield (
@@ -268,7 +209,12 @@ def _notes(judge: Judge, family: Sequence[Effect]) -> Iterable[str]:
         "shown as a change of the design's mean. An interaction is how much more the first "
         "bought where the second was changed as well."
     )
-    if any(effect.aliases for effect in family):
+    if simple:
+        yield (
+            "Effects at one level of another factor are tested only where their interaction is "
+            "decided, each at half of its share of the error."
+        )
+    if any(effect.aliases for effect in shown):
         yield (
             "Effects joined by = are one number in this design (except for its sign and a factor "
             "of two): the design cannot tell which of them it is."

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,8 +40,6 @@ except ImportError as error:  # the core runs without scipy; tables need it
 
 EXACT_FLIPS = 12  # at most 2^12 sign patterns are enumerated
 NUM_FLIPS = 20_000  # sampled beyond that
-POWER = 0.8
-MAX_PAIRS = 1_000  # an effect that needs more is treated as none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,19 +151,23 @@ def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
     return (1 + as_far) / (1 + NUM_FLIPS)
 
 
-def holm(p_values: Sequence[float | None], num: int | None = None) -> list[float | None]:
+def holm(
+    p_values: Sequence[float | None], num: int | None = None, keeping: Collection[int] = ()
+) -> list[float | None]:
     """Holm's step-down adjustment. A missing p counts as 1: planned, without a result yet.
 
-    `num` comparisons are planned, if not all of these.
+    `num` comparisons are planned, if not all of these. Those at the positions `keeping` do not
+    leave their share of the error to the others once they are rejected.
     """
     num = len(p_values) if num is None else num
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
-    largest = 0.0
-    for step, (p, index) in enumerate(known):
+    largest, left = 0.0, num
+    for p, index in known:
         # Never below the adjusted value of a smaller p.
-        largest = max(largest, min(1.0, (num - step) * p))
+        largest = max(largest, min(1.0, left * p))
         adjusted[index] = largest
+        left -= index not in keeping
     return adjusted
 
 
@@ -179,34 +180,6 @@ def effect_size(deltas: Sequence[float]) -> float | None:
     if not deviation or len(deltas) < MIN_PAIRS:
         return None
     return mean(deltas) / deviation * (1 - 3 / (4 * (len(deltas) - 1) - 1))
-
-
-def more_pairs(deltas: Sequence[float], *, alpha: float = 0.05, comparisons: int = 1) -> int | None:
-    """How many more pairs would decide the comparison, if effect and spread are as observed.
-
-    The smallest number of pairs at which a paired t-test at alpha / comparisons (Holm's strictest
-    step) finds the effect in 80% of cases, less the pairs there are. None if the effect is so small
-    compared with its spread that no sensible number would do, or the spread is unknown or 0.
-    A rough guess: with few pairs the observed effect may be twice the true effect, or half.
-    """
-    deviation = spread(deltas)
-    if not deviation or mean(deltas) == 0:
-        return None
-    effect, level = abs(mean(deltas)) / deviation, alpha / max(1, comparisons)
-    sizes = range(MIN_PAIRS, MAX_PAIRS + 1)
-    # A search by halves, since power grows with the number of pairs.
-    smallest = bisect_left(sizes, POWER, key=lambda num: _power(effect, num, level))
-    return None if smallest == len(sizes) else max(0, sizes[smallest] - len(deltas))
-
-
-def _power(effect: float, num: int, level: float) -> float:
-    """The chance that a paired t-test of `num` pairs finds an effect of `effect` spreads."""
-    noncentrality, free = effect * math.sqrt(num), num - 1
-    critical = t_quantile(1 - level / 2, free)
-    power = 1 - float(special.nctdtr(free, noncentrality, critical))
-    if math.isnan(power):  # scipy gives up far in the tails, where the normal is exact enough
-        power = float(special.ndtr(noncentrality - critical))
-    return power
 
 
 @lru_cache(maxsize=256)

@@ -7,11 +7,17 @@ Trials that wrote sentences are compared by the scores of these, in the same way
     score_bootstrap     the difference of two trials' scores of a text, over the same
 
 Words of a sentence are not independent, so whole sentences are drawn (Koehn 2004), the same ones
-for both trials. The difference is a ratio: nats of the drawn sentences over their tokens; a
-difference of scores is computed from the drawn sentences' counts, as the score of a text is. With
-few sentences the draws vary too little: the 95% interval then covers 75% (3 sentences) or 88% (10),
-and if a text is one sentence, every draw is that text. So below MIN_SENTENCES, from where it covers
-93%, there is neither an interval nor a p.
+for both trials; and sentences of one text are not independent of their neighbours, so sqrt(n) of
+the n sentences that follow each other are drawn together (a circular block bootstrap). Drawn one by
+one, the 95% interval covers 88% where neighbours correlate by .3, and 78% by .6. The difference is
+a ratio: nats of the drawn sentences over their tokens; a difference of scores is computed from the
+drawn sentences' counts, as the score of a text is.
+
+    interval    difference seen -+ t(1 - alpha/2, B - 1) * spread of the draws * sqrt(B / (B - 1))
+
+with B = sqrt(n) blocks, which are few: so t and not quantiles of the draws. It covers 94 to 97% of
+normal differences of 40 to 4,000 sentences at correlations up to .6. Below MIN_SENTENCES there is
+neither an interval nor a p; if a text is one sentence, every draw is that text.
 
 This compares two trained models on text like this one, and not two techniques, whose trials differ
 by their seeds as well: for these there is the study's table. Pure: arrays in, numbers out.
@@ -19,11 +25,14 @@ by their seeds as well: for these there is the study's table. Pure: arrays in, n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ablate.compare.statistics.paired import special
 
 MIN_SENTENCES = 40
 NUM_RESAMPLES = 5_000
@@ -132,14 +141,22 @@ def _difference(
     """`drawn`: the differences of resampled sentences, in parts; none if there are too few."""
     interval = p = None
     if drawn:
-        values = np.concatenate(drawn)
-        low, high = np.quantile(values, [alpha / 2, 1 - alpha / 2])
-        # The share of resamples that are as far from the difference seen as 0 is.
-        as_far = int(np.sum(np.abs(values - seen) >= abs(seen)))
-        interval, p = (float(low), float(high)), (1 + as_far) / (1 + len(values))
+        blocks = num_sentences / block_length(num_sentences)
+        # The blocks' own mean is drawn around: B - 1 of them are free.
+        error = float(np.std(np.concatenate(drawn))) * math.sqrt(blocks / (blocks - 1))
+        half = error * float(special.stdtrit(blocks - 1, 1 - alpha / 2))
+        interval = (float(seen) - half, float(seen) + half)
+        p = 1.0
+        if seen:
+            p = 2 * float(special.stdtr(blocks - 1, -abs(seen) / error)) if error else 0.0
     return SentenceDifference(
         mean=float(seen), interval=interval, p=p, num_sentences=num_sentences, num_better=num_better
     )
+
+
+def block_length(num_sentences: int) -> int:
+    """The number of neighbouring sentences that are drawn together."""
+    return max(1, round(math.sqrt(num_sentences)))
 
 
 def _ratios(summed_R2: np.ndarray) -> np.ndarray:
@@ -147,11 +164,17 @@ def _ratios(summed_R2: np.ndarray) -> np.ndarray:
 
 
 def _resampled(rows: np.ndarray, num: int, seed: int) -> Iterator[np.ndarray]:
-    """The sums of the rows of resampled sentences, some resamples at a time."""
+    """The sums of the rows of resampled sentences, some resamples at a time.
+
+    Blocks of sentences that follow each other are drawn; the first follows the last.
+    """
     if len(rows) < MIN_SENTENCES:
         return
     generator = np.random.default_rng(seed)
-    size = len(rows)
+    size, length = len(rows), block_length(len(rows))
+    within = np.arange(length)
     for begin in range(0, num, AT_ONCE):
-        picked = generator.integers(0, size, (min(AT_ONCE, num - begin), size))
+        starts = generator.integers(0, size, (min(AT_ONCE, num - begin), -(-size // length)))
+        blocks = (starts[:, :, None] + within) % size
+        picked = blocks.reshape(len(starts), -1)[:, :size]
         yield np.stack([column[picked].sum(1) for column in rows.T.astype(np.float64)], 1)

@@ -43,6 +43,7 @@ from ablate.config.metrics import ARMS, ROUGE_1, ROUGE_2, ROUGE_L, Metric
 from ablate.config.tasks import COUNTING
 from ablate.results.arm import Measured
 from ablate.results.replication import counted
+from ablate.results.sizes import shown_size
 from ablate.results.verdict import not_comparable
 from ablate.scores.rouge import counts_as_lin
 from ablate.store.journal import Journal
@@ -69,13 +70,7 @@ def rule(metrics: Sequence[Metric]) -> str:
 
 def _margin(metric: Metric) -> str:
     """`within 1%`; empty where there is none."""
-    if not metric.margin:
-        return ""
-    if metric.scale == "log":
-        return f"within {100 * math.expm1(metric.margin):.2g}%"
-    if metric.scale == "logit":
-        return f"within {metric.margin:.2g} in log odds"
-    return f"within {metric.margin * metric.factor:.2g}"
+    return f"within {shown_size(metric.margin, metric)}" if metric.margin else ""
 
 
 def verdicts(

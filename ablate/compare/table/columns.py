@@ -7,13 +7,11 @@ from dataclasses import replace
 from operator import attrgetter
 
 from ablate.compare.formats import Best, Column
-from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
 from ablate.results.looks import Looks
-from ablate.results.verdict import Verdict
 
 
 def arm_columns(summary: Summary) -> list[Column]:
@@ -57,7 +55,8 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
         size.about(attrgetter("difference.effect_size")),
         Column("verdict", lambda c: c.verdict, name="verdict", left=True),
-        *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
+        *(Column(name=name, of=attrgetter(name)) for name in ("reason", "within", "more")),
+        Column(name=f"detectable_{scale}", of=attrgetter("detectable")),
     ]
 
 
@@ -129,11 +128,11 @@ def verdict(arm: ArmSummary) -> str:
 
 
 def with_more(tested: Comparison) -> str:
-    """better, worse, or undecided and how many more pairs would probably decide it."""
-    if tested.reason or tested.verdict != Verdict.UNDECIDED:
-        return tested.verdict
-    more = f">{statistics.MAX_PAIRS}" if tested.more is None else f"+{tested.more}"
-    return f"{tested.verdict} {more}"
+    """`better`, `better, by less than 1%`, `same`, or `undecided +4` with the number of further
+    pairs that would probably decide it."""
+    if tested.within and tested.verdict.decided:
+        return f"{tested.verdict}, by less than {tested.within}"
+    return tested.verdict if tested.more is None else f"{tested.verdict} +{tested.more}"
 
 
 def decimals(summary: Summary) -> int:

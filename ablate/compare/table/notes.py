@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ablate.compare.formats import BEST
+from ablate.compare.statistics.power import MAX_PAIRS
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
@@ -13,6 +14,7 @@ from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.replication import MIN_PAIRS, counted, plural
+from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
@@ -111,10 +113,10 @@ def verdicts(summary: Summary) -> Iterable[str]:
         over = "" if replication.unit == "seed" else " over searches"
         yield (
             f"Verdicts: paired {summary.looks.test}{over} on {summary.metric.scale_name} of "
-            f"{summary.split}, Holm-corrected over "
-            f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
-            f"{MIN_PAIRS} pairs on. Intervals are each row's own."
+            f"{summary.split}, Holm-corrected over {_family(summary)} at "
+            f"{100 * summary.alpha:g}%, from {MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+        yield from _about_same(summary)
     yield from _about_looks(summary)
     yield from _about_delta(summary)
     unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
@@ -128,13 +130,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
         pairs = _grouped((other, f"'{arm}'") for arm, other in elsewhere.items())
         texts = (f"{', '.join(arms)} with '{other}'" for other, arms in pairs.items())
         yield f"Compared with another arm than the base arm: {'; '.join(texts)}."
-    compared = [arm.comparison for arm in summary.arms if arm.comparison]
-    effects = summary.effects.every if summary.effects else ()
-    if any(tested.more for tested in (*compared, *effects)):
-        yield (
-            f"+n: more {plural(replication.unit)} that would probably decide it at the effect and "
-            "spread seen; settle their number before running them."
-        )
+    yield from _about_undecided(summary)
     if any(arm.best for arm in summary.arms):
         yield f"{BEST}: better than every other arm by the same test, corrected over those."
 
@@ -154,6 +150,46 @@ def _about_looks(summary: Summary) -> Iterable[str]:
             f"These {plural(looks.unit)} were looked at in another way than was planned. Verdicts "
             "and intervals therefore hold at any number of them, and decide later than a t-test. "
             f"Fresh {plural(looks.unit)} (ablate study --replicate) are judged by one."
+        )
+
+
+def _family(summary: Summary) -> str:
+    """What the correction is over."""
+    if summary.family == summary.num_comparisons:
+        return counted(summary.num_comparisons, "comparison")
+    return f"{summary.family} tests (arms, main effects and interactions)"
+
+
+def _about_same(summary: Summary) -> Iterable[str]:
+    """What `same` means, if the study has a margin."""
+    if summary.record.margin is not None:
+        level = 100 * (1 - 2 * summary.alpha / max(1, summary.family))
+        yield (
+            f"same: less than {shown_size(summary.record.margin, summary.metric)} apart, by two "
+            f"one-sided tests (the {level:.4g}% interval lies within)."
+        )
+
+
+def _about_undecided(summary: Summary) -> Iterable[str]:
+    """What +n means, and what could have been found of the rows that have none."""
+    arms = [(arm.name, arm.comparison) for arm in summary.arms if arm.comparison]
+    effects = [(e.name, e) for e in (summary.effects.every if summary.effects else ())]
+    rows: list[tuple[str, Comparison]] = [*arms, *effects]
+    unit = plural(summary.replication.unit)
+    if any(tested.more for _, tested in rows):
+        yield (
+            f"+n: more {unit} that decide it with a probability of 80%, given what is seen so far; "
+            "settle their number before running them."
+        )
+    least = [
+        f"{shown_size(tested.detectable, summary.metric)} ({name})"
+        for name, tested in rows
+        if tested.more is None and tested.detectable is not None
+    ]
+    if least:
+        yield (
+            f"Undecided without +n: up to {MAX_PAIRS} {unit} do not reach 80%. With 80%, these "
+            f"{unit} would have found a difference of {', '.join(least)}."
         )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ablate.compare.statistics import power
 from ablate.compare.statistics.paired import Difference
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
 from ablate.results.looks import Looks
-from ablate.results.replication import Replication
+from ablate.results.replication import MIN_PAIRS, Replication
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
@@ -28,8 +29,22 @@ class Comparison:
     p_holm: float | None
     verdict: Verdict
     reason: str = ""  # why it is undecided, if not because of the test
-    more: int | None = None  # pairs; None where decided, where no number would do, or unknown
+    within: str = ""  # the study's margin, `1%`, where the tests find a smaller difference
+    level: float | None = None  # of its test at Holm's strictest step, if more pairs may decide it
     helps: bool | None = None  # decided to be better, or worse; None if neither is
+
+    @property
+    def more(self) -> int | None:
+        """The pairs that decide it with 80%; None where it is decided, or none would do."""
+        return None if self.level is None else power.more_pairs(self.difference.deltas, self.level)
+
+    @property
+    def detectable(self) -> float | None:
+        """The difference of losses that these pairs would have found with 80%."""
+        deviation, num = self.difference.spread, self.difference.num_pairs
+        if self.level is None or deviation is None or num < MIN_PAIRS:
+            return None
+        return power.detectable(num, deviation, self.level)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +92,11 @@ class Summary:
         return tested if any(arm.is_base for arm in self.arms) else 0
 
     @property
+    def family(self) -> int:
+        """How many tests are corrected together: of arms, and of main effects and interactions."""
+        return self.num_comparisons + len(self.effects.effects if self.effects else ())
+
+    @property
     def elsewhere(self) -> dict[str, str]:
         """The arms that are compared with another arm than the base arm, and with which."""
         return {
@@ -108,12 +128,12 @@ class Effect(Comparison):
 class Effects:
     """The results of a factorial beyond its arms."""
 
-    effects: tuple[Effect, ...] = ()  # main effects, then interactions: one family
-    simple: tuple[Effect, ...] = ()  # within the decided interactions: another family
+    effects: tuple[Effect, ...] = ()  # main effects, then interactions: one family with the arms
+    simple: tuple[Effect, ...] = ()  # within the decided interactions, at these ones' share
     readings: tuple[str, ...] = ()  # the simple effects in words
     notes: tuple[str, ...] = ()
 
     @property
     def every(self) -> tuple[Effect, ...]:
-        """The effects of both families."""
+        """Every effect that is shown."""
         return (*self.effects, *self.simple)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ablate.compare.statistics import computed
 from ablate.compare.statistics.against import Judge, compared
-from ablate.compare.statistics.effects import effects
+from ablate.compare.statistics.effects import effects, family_of
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.rows import ArmSummary, Summary
 from ablate.results.cells import Cells
@@ -31,11 +31,17 @@ def summarise(
     """The table's numbers from what is stored. A trial without a journal is missing."""
     replication = replication_of(record)
     judge = Judge(
-        record.metric, alpha, replication, looks_of(record, replication),
-        judged_before=record.judged_before,
-    )  # fmt: skip
+        record.metric,
+        alpha,
+        replication,
+        looks_of(record, replication),
+        record.margin,
+        record.judged_before,
+    )
     cells = Cells(record, results_of(journals))
-    arms = compared(cells.arms(), judge)
+    results = cells.arms()
+    family = family_of(record, results, judge)
+    arms = compared(results, judge, family)
     return Summary(
         record=record,
         replication=replication,
@@ -48,7 +54,7 @@ def summarise(
         seconds=cells.seconds(record.trial_ids()),
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, replication, arms, journals)),
-        effects=effects(record, arms, judge),
+        effects=effects(record, arms, judge, family),
         verdicts=verdicts(record, arms, journals, judge),
     )
 

@@ -5,15 +5,23 @@ a shorter run. PED-ANOVA (Watanabe et al. 2023) finds what sets the best tenth a
 (Hutter et al. 2014) what explains the spread of all; where they disagree, read both.
 
 A hyperparameter that only some trials had (a technique's own) is evaluated over those trials.
+
+A share is an estimate from few trials, and some share falls to any hyperparameter, even to one that
+does nothing. So the completed trials are resampled with replacement, each with a random number as a
+further hyperparameter: the range of a share over the resamples is printed with it, and the largest
+share but one in twenty of the random number is the floor below which a share says nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import optuna
+from optuna.distributions import FloatDistribution
 from optuna.importance import (
     FanovaImportanceEvaluator,
     PedAnovaImportanceEvaluator,
@@ -27,10 +35,19 @@ from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.tune.search.arm import open_storage
 
 FEWEST = 4  # completed trials; with fewer no importance is reported
+ENOUGH = 10  # completed trials; with fewer, resamples are of too few different ones
+NUM_RESAMPLES = 20
+FEW_TREES = 8  # for a resample: a share of one forest varies less than those of resamples
+RANDOM = "(a random number)"
+UNIFORM = FloatDistribution(0.0, 1.0)
 EVALUATORS = {
     "PED-ANOVA": lambda: PedAnovaImportanceEvaluator(),
     # A forest that is drawn at random: with a seed, the command prints the same shares again.
     "fANOVA": lambda: FanovaImportanceEvaluator(seed=0),
+}
+OF_RESAMPLES = {
+    **EVALUATORS,
+    "fANOVA": lambda: FanovaImportanceEvaluator(n_trees=FEW_TREES, seed=0),
 }
 
 
@@ -45,6 +62,9 @@ class Importance:
     shares: dict[str, dict[str, float]]  # evaluator -> name -> share
     num_with: dict[str, int]  # name -> completed trials that had it
     note: str = ""
+    # Evaluator -> name -> the lowest and the highest share over the resamples.
+    ranges: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    floors: Mapping[str, float] = field(default_factory=dict)  # evaluator -> what chance gives
 
 
 def importances(record: StudyRecord, searches: str) -> list[Importance]:
@@ -90,7 +110,48 @@ def _importance(study: optuna.Study, search: SearchRecord) -> Importance:
         note = f"{len(completed)} completed trials are too few to tell what mattered"
         return Importance(search.arm, search.repeat, *counts, {}, num_with, note)
     shares = {name: _shares(study, completed, make()) for name, make in EVALUATORS.items()}
-    return Importance(search.arm, search.repeat, *counts, shares, num_with)
+    found = Importance(search.arm, search.repeat, *counts, shares, num_with)
+    if len(completed) < ENOUGH:
+        return found
+    resampled: dict[str, list[dict[str, float]]] = {name: [] for name in EVALUATORS}
+    for some in _resamples(study, completed):
+        trials = some.get_trials(deepcopy=False)
+        for name, make in OF_RESAMPLES.items():
+            resampled[name].append(_shares(some, trials, make()))
+    return replace(
+        found,
+        ranges={name: _ranges(of, shares[name]) for name, of in resampled.items()},
+        floors={name: _floor(of) for name, of in resampled.items()},
+    )
+
+
+def _resamples(study: optuna.Study, completed: list[Any]) -> Iterator[optuna.Study]:
+    """Studies of trials drawn with replacement, each with a random number of its own."""
+    generator = np.random.default_rng(0)
+    for _ in range(NUM_RESAMPLES):
+        picked = generator.integers(0, len(completed), len(completed))
+        trials = [_with_random(completed[i], float(generator.random())) for i in picked]
+        if len({trial.value for trial in trials}) > 1:
+            yield _only(study, trials)
+
+
+def _with_random(trial: Any, number: float) -> Any:
+    return optuna.trial.create_trial(
+        value=trial.value,
+        params={**trial.params, RANDOM: number},
+        distributions={**trial.distributions, RANDOM: UNIFORM},
+    )
+
+
+def _ranges(
+    resampled: list[dict[str, float]], shares: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    known = {name: [one[name] for one in resampled if name in one] for name in shares}
+    return {name: (min(some), max(some)) for name, some in known.items() if some}
+
+
+def _floor(resampled: list[dict[str, float]]) -> float:
+    return float(np.quantile([one[RANDOM] for one in resampled], 0.95)) if resampled else 0.0
 
 
 def _shares(study: optuna.Study, completed: list[Any], evaluator: Any) -> dict[str, float]:

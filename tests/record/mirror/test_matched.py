@@ -9,7 +9,8 @@ import random
 import pytest
 from scipy import stats
 
-from ablate.compare.across import matched, matched_table
+from ablate.compare.across import changes, matched, matched_table
+from ablate.compare.across.changes import NOTHING
 from ablate.compare.statistics import paired as statistics
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
@@ -40,7 +41,7 @@ def some_trials(recorded):
 
 
 def by_hand(journals, names):
-    """(mean difference, t interval, pairs) of the change from softmax to mos, or 20 to 30 units."""
+    """The differences of softmax from mos, or of 20 from 30 units: those of each setting."""
 
     def split(config):
         named = {
@@ -49,7 +50,7 @@ def by_hand(journals, names):
         rest = {k: v for k, v in config.items() if k not in named and k != "training.valid_window"}
         return named, rest
 
-    deltas = []
+    deltas: dict[str, list[float]] = {}  # by setting
     done = [j for j in journals if j.status == "completed"]
     for one, other in itertools.permutations(done, 2):
         (named, rest), (named_other, rest_other) = split(one.config), split(other.config)
@@ -57,8 +58,9 @@ def by_hand(journals, names):
         same &= one.trial.corpus_digest == other.trial.corpus_digest and rest == rest_other
         if same and named != named_other and str(named) > str(named_other):
             losses = [j.outcome.metrics["valid_nll"] for j in (one, other)]
-            deltas.append(losses[0] - losses[1])
-    return deltas
+            setting = f"{sorted(rest.items())} {one.trial.corpus_digest}"
+            deltas.setdefault(setting, []).append(losses[0] - losses[1])
+    return [*deltas.values()]
 
 
 @pytest.mark.parametrize("name", ["head", "backbone.units"])
@@ -66,13 +68,14 @@ def test_pairs_are_those_found_one_by_one(recorded, name):
     journals = some_trials(recorded)
     result = matched.exchange(update_mirror(recorded.workspace), [name])
     expected = by_hand(journals, [name])
-    assert len(expected) > 5
+    assert sum(map(len, expected)) > 5
     (change,) = result.changes
     assert change.difference is not None
+    means = [sum(deltas) / len(deltas) for deltas in expected]
     deltas = change.difference.deltas
-    same_way = sorted(abs(d) for d in deltas) == pytest.approx(sorted(abs(d) for d in expected))
-    assert same_way and change.num_pairs == len(expected)
-    assert abs(change.difference.mean) == pytest.approx(abs(sum(expected)) / len(expected))
+    assert sorted(map(abs, deltas)) == pytest.approx(sorted(map(abs, means)))
+    assert change.num_pairs == sum(map(len, expected)) and change.num_settings == len(means) == 4
+    assert abs(change.difference.mean) == pytest.approx(abs(sum(means)) / len(means))
     interval = stats.ttest_1samp(deltas, 0).confidence_interval(0.95)
     assert change.difference.interval == pytest.approx((interval.low, interval.high))
     assert change.studies == ("one", "two")
@@ -194,9 +197,9 @@ def test_a_record_that_does_not_say_is_no_alarm_and_what_a_trial_builds_on_count
         ],
     }
     recorded.study("one", arms)
-    (change,) = matched.exchange(update_mirror(recorded.workspace), ["head"]).changes
-    assert change.difference.num_pairs == 3
-    assert change.not_alike == ("2",)
+    rows = matched.exchange(update_mirror(recorded.workspace), ["head"]).changes
+    assert sum(row.num_pairs for row in rows) == 3
+    assert [row.not_alike for row in rows if row.not_alike] == [("2",)]
 
 
 def test_an_unknown_slot_names_the_nearest(recorded):
@@ -209,7 +212,7 @@ def test_the_change_is_told_by_what_differs():
     before, after = (((("head", "mos"), ("head.experts", num)),) for num in ("15", "20"))
     assert matched_table.describe_change(before, after) == ("head.experts=15", "head.experts=20")
     gate = ((("gate", "iog"),),)
-    assert matched_table.describe_change(matched.NOTHING, gate) == ("not set", "gate=iog")
+    assert matched_table.describe_change(NOTHING, gate) == ("not set", "gate=iog")
 
 
 def test_a_value_is_told_whole_whatever_is_in_it(recorded):
@@ -238,19 +241,17 @@ def test_a_technique_that_is_off_is_a_pair_for_its_only_strength(recorded):
     result = matched.exchange(
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
-    deltas = {
-        matched_table.describe_change(c.before, c.after): (
-            tuple(sorted(c.difference.deltas)),
-            c.num_settings,
-        )
-        for c in result.changes
-        if c.difference
-    }
+    deltas: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    for c in result.changes:
+        if c.difference:
+            sides = matched_table.describe_change(c.before, c.after)
+            deltas.setdefault(sides, []).append(c.difference.deltas)
     name = "regularizer.mixture_balance.weight"
     assert deltas == {
-        ("not set", f"{name}=0.1"): (pytest.approx((-1.0, -0.5, -0.5)), 2),
-        ("not set", f"{name}=0.2"): (pytest.approx((-2.0,)), 1),
-        (f"{name}=0.1", f"{name}=0.2"): (pytest.approx((-1.0,)), 1),  # of the paper's formula
+        # By either formula, which is another setting.
+        ("not set", f"{name}=0.1"): [pytest.approx((-0.5, -0.5)), pytest.approx((-1.0,))],
+        ("not set", f"{name}=0.2"): [pytest.approx((-2.0,))],
+        (f"{name}=0.1", f"{name}=0.2"): [pytest.approx((-1.0,))],  # of the paper's formula
     }
 
 
@@ -283,7 +284,7 @@ def test_stages_of_a_technique_that_is_off_are_pairs_too(recorded):
     result = matched.exchange(
         update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
     )
-    assert [c.num_pairs for c in result.changes] == [2]
+    assert [c.num_pairs for c in result.changes] == [1, 1]  # the stages are two settings
 
 
 def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
@@ -333,12 +334,13 @@ def test_two_versions_of_a_task_are_no_pair_unless_the_version_is_named(recorded
     }
     recorded.study("one", arms, **JUDGED)
     mirror = update_mirror(recorded.workspace)
-    (change,) = matched.exchange(mirror, ["digits.shift"]).changes
-    assert change.num_pairs == 2, "one of each version, and none of both"
+    rows = matched.exchange(mirror, ["digits.shift"]).changes
+    assert [row.num_pairs for row in rows] == [1, 1], "one of each version, and none of both"
     for name in ("task", "task version"):
-        (change,) = matched.exchange(mirror, [name]).changes
-        sides = matched_table.describe_change(change.before, change.after)
-        assert {*sides} == {"not set", "task version=2"} and change.num_pairs == 2
+        rows = matched.exchange(mirror, [name]).changes
+        sides = {matched_table.describe_change(row.before, row.after) for row in rows}
+        assert {*itertools.chain(*sides)} == {"not set", "task version=2"}
+        assert [row.num_pairs for row in rows] == [1, 1]
 
 
 def test_two_versions_of_a_technique_are_no_pair_either(recorded):
@@ -428,19 +430,22 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     recorded.study("one", arms)
     result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     lines = [" ".join(line.split()) for line in matched_table.plain_text(result).splitlines()]
-    half = (stats.t.ppf(0.975, 5) * stats.sem([0.495, 0.5, 0.505] * 2)).round(4)
+    half = (stats.t.ppf(0.975, 2) * stats.sem([0.495, 0.5, 0.505])).round(4)
     low, high = (f"−{0.5 + side * half:.4f}" for side in (1, -1))
-    row = f"mos → softmax c0 −0.5000 [{low}, {high}] 6 2 lower"
-    assert row in lines
+    row, other = (
+        f"mos → softmax c0 −0.5000 [{low}, {high}] 3 1 of mos-c0-{units}-1 better"
+        for units in (20, 30)
+    )
+    assert row in lines and other in lines
     assert "mos → softmax c1 −0.4950 – 1 1 undecided" in lines
     text = " ".join(lines)
     assert "14 completed trials; pairs differ only in head." in text
-    assert "Holm-corrected over 2 rows. From the studies one." in text
+    assert "Holm-corrected over 3 rows. Two settings are two rows:" in text
     monkeypatch.setattr(matched_table, "SHOWN", 1)
     text = " ".join(matched_table.plain_text(result).split())
     assert row in text and " c1 " not in text
-    assert "1 more row: --format csv has them all." in text
-    monkeypatch.setattr(matched_table, "SHOWN", 2)
+    assert "2 more rows: --format csv has them all." in text
+    monkeypatch.setattr(matched_table, "SHOWN", 3)
     assert "more row" not in matched_table.plain_text(result)
 
 
@@ -537,8 +542,8 @@ def of_every_kind(recorded) -> None:
 def test_pairs_are_of_final_trials_alone_and_others_are_counted(recorded):
     of_every_kind(recorded)
     result = matched.exchange(update_mirror(recorded.workspace), ["head"])
-    (change,) = result.changes
-    assert (change.num_pairs, change.num_settings, change.studies) == (2, 2, ("real",))
+    rows = [(row.num_pairs, row.num_settings, row.studies) for row in result.changes]
+    assert rows == [(1, 1, ("real",))] * 2
     assert result.left_out == {"of smoke scales": 2, "of searches": 2, "of earlier stages": 2}
     text = " ".join(matched_table.plain_text(result).split())
     assert "4 completed trials; pairs differ only in head." in text
@@ -546,6 +551,9 @@ def test_pairs_are_of_final_trials_alone_and_others_are_counted(recorded):
         "Left out: 2 trials of earlier stages, 2 of searches, 2 of smoke scales. "
         "Pairs are of trials that count for a study's result." in text
     )
+    searched = matched.exchange(update_mirror(recorded.workspace), ["head"], searches=True)
+    assert sum(row.num_pairs for row in searched.changes) == 3
+    assert "of searches" not in searched.left_out
 
 
 def test_without_final_trials_the_others_are_named(recorded):
@@ -583,7 +591,7 @@ def reverse(arrow: str) -> str:
 
 
 def test_a_field_of_many_values_is_compared_for_the_most_common_ones(recorded, monkeypatch):
-    monkeypatch.setattr(matched, "MOST_VALUES", 3)
+    monkeypatch.setattr(changes, "MOST_VALUES", 3)
     monkeypatch.setattr(matched_table, "MOST_VALUES", 3)
     trials = [
         recorded.trial(f"u{units}-{seed}", {**BASE, "backbone.units": units}, seed=seed)

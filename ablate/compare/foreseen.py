@@ -1,0 +1,106 @@
+"""What a study's pairs will find, before any is trained: "12 seeds find a difference of 3.1%"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ablate.compare.material import open_study
+from ablate.compare.statistics import power
+from ablate.compare.statistics.design import design_of
+from ablate.results.replication import (
+    MIN_PAIRS,
+    MIN_SEARCHES,
+    Replication,
+    counted,
+    plural,
+    replication_of,
+)
+from ablate.results.sizes import shown_size
+from ablate.results.spread import mean
+from ablate.store import study_record
+from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation of differences between paired arms, and how it is known."""
+
+    size: float
+    source: str
+
+
+def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
+    """Which difference a planned study's pairs find with 80%; `stated`: the spread, if known."""
+    replication, tests = replication_of(record), _num_tests(record)
+    num = _num_pairs(record, replication)
+    if not tests:
+        return ""
+    if replication.of_settings_found:
+        return (
+            f"No verdict can come of {replication.searches} an arm: Search(repeats={MIN_SEARCHES}) "
+            "or more."
+        )
+    if num < MIN_PAIRS:
+        return f"No verdict can come of {counted(num, replication.unit)}: from {MIN_PAIRS} on."
+    known = Spread(stated, "the spread that the scale states") if stated else None
+    known = known or recorded_spread(record, store)
+    find = f"{counted(num, replication.unit)} {'finds' if num == 1 else 'find'}"
+    spreads = power.detectable(num, 1.0, LEVEL / tests)
+    if known is None:
+        return (
+            f"{find} a difference of {spreads:.2g} spreads (of the differences between paired "
+            f"{plural(replication.unit)}) with 80%. The spread is unknown: no study of this base "
+            "and corpus has results here, and the scale states none (spread=)."
+        )
+    least = shown_size(spreads * known.size, record.metric)
+    unit = "" if least.endswith("%") or " in " in least else f" {record.metric.shown}"
+    return f"{find} a difference of {least}{unit} with 80%, at {known.source}."
+
+
+def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:
+    """The spread in the study itself, or else in another of the same base, corpus and metric."""
+    for key in _alike(record, store):
+        arms = open_study(store, key).summary.arms
+        known = [arm.comparison.difference for arm in arms if arm.comparison]
+        squares = [d.spread**2 for d in known if d.spread and d.num_pairs >= MIN_PAIRS]
+        if squares:
+            return Spread(math.sqrt(mean(squares)), f"the spread of {key}")
+    return None
+
+
+def _alike(record: StudyRecord, store: Store) -> Iterator[str]:
+    """The studies to learn from, the one with the most seeds first among the others."""
+    if study_record.exists(store, record.key):
+        yield record.key
+    others = (study_record.read(store, key) for key in study_record.names(store))
+    alike = [other for other in others if other.key != record.key and _is_alike(record, other)]
+    yield from (other.key for other in sorted(alike, key=lambda other: -other.num_seeds))
+
+
+def _is_alike(record: StudyRecord, other: StudyRecord) -> bool:
+    """Return whether the other study's differences vary as this one's may."""
+    same = (other.corpus_digest, other.metric) == (record.corpus_digest, record.metric)
+    unit = replication_of(other).unit == replication_of(record).unit
+    based = other.name == record.name or (_base(other) == _base(record) != "")
+    return same and unit and based and not other.smoke
+
+
+def _base(record: StudyRecord) -> str:
+    return next((arm.recipe for arm in record.arms if arm.name == record.base_arm), "")
+
+
+def _num_pairs(record: StudyRecord, replication: Replication) -> int:
+    return (replication.num_searches or 0) if replication.by_search else record.num_seeds
+
+
+def _num_tests(record: StudyRecord) -> int:
+    """How many comparisons the table will correct together."""
+    compared = [arm for arm in record.arms if arm.name != record.base_arm and not arm.together]
+    design = design_of(record, [arm.name for arm in record.arms])
+    effects = design.contrasts() if design is not None and design.balanced else []
+    return len(compared) + len(effects)

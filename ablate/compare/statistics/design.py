@@ -1,0 +1,149 @@
+"""The factors of a factorial's arms, and the contrasts between these arms.
+
+    main effect of A       mean over the rest of the design of  y(A = level) - y(A = reference)
+    interaction of A and B  [effect of A where B is at its level] - [where B is at its reference]
+
+y is the mean loss, as `ablate/config/metrics.py` has it. The reference of a factor is its level in
+the base arm. In a fraction of a factorial, contrasts that are one number (aliases) are one contrast
+under all their names: such a design cannot tell which of them the number is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ablate.store.study_record import StudyRecord
+
+DESIGNS = ("factorial", "fractional_factorial")
+ROUNDED = 12  # digits to which equal contrasts are equal
+Level = tuple[str, str]  # a factor and one of its levels
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A name and a weight for every arm."""
+
+    name: str
+    kind: str
+    weights: np.ndarray
+    aliases: tuple[str, ...] = ()
+    what: str = ""  # of a simple effect: the levels that are compared
+    where: str = ""  # of a simple effect: the level of the other factor
+
+
+def design_of(record: StudyRecord, arms: Iterable[str]) -> Design | None:
+    """The design of a factorial study's table; None for any other study."""
+    if record.design not in DESIGNS:
+        return None
+    levels = {arm: dict(record.arm(arm).levels) for arm in arms}
+    return Design([*levels.values()], levels.get(record.base_arm) or {})
+
+
+class Design:
+    """The levels of every factor in every arm, and the contrasts between them."""
+
+    def __init__(self, arms: Sequence[Mapping[str, str]], base: Mapping[str, str]) -> None:
+        self.arms = list(arms)
+        self.factors = sorted({factor for arm in arms for factor in arm})  # as they are stored
+        self.levels = {factor: self._levels(factor, base) for factor in self.factors}
+
+    def _levels(self, factor: str, base: Mapping[str, str]) -> list[str]:
+        """The reference first: the base arm's level."""
+        levels = list(dict.fromkeys(arm[factor] for arm in self.arms if factor in arm))
+        reference = base.get(factor, levels[0])
+        return [reference, *(level for level in levels if level != reference)]
+
+    @property
+    def balanced(self) -> bool:
+        """Return whether every factor is in every arm, and every two factors are crossed evenly.
+
+        In a fraction, two factors may also be one, which makes them aliases.
+        """
+        if not self.arms or any(set(arm) != set(self.factors) for arm in self.arms):
+            return False
+        for a, b in itertools.combinations(self.factors, 2):
+            pairs = Counter((arm[a], arm[b]) for arm in self.arms)
+            whole = len(self.levels[a]) * len(self.levels[b])
+            if len(set(pairs.values())) > 1 or len(pairs) not in (whole, len(self.levels[a])):
+                return False
+        alone = (Counter(arm[factor] for arm in self.arms) for factor in self.factors)
+        return all(len(set(counts.values())) == 1 for counts in alone)
+
+    def contrasts(self) -> list[Contrast]:
+        """Every main effect and two-factor interaction, aliases merged."""
+        named = [self._main(changed) for changed in self._changed()]
+        named += [self._interaction(a, b) for a, b in self._crossed()]
+        classes: dict[bytes, list[Contrast]] = {}
+        for contrast in named:
+            if contrast.weights.any():  # else the design lacks the arms for it
+                classes.setdefault(_direction(contrast.weights), []).append(contrast)
+        return [
+            replace(first, aliases=tuple(contrast.name for contrast in others))
+            for first, *others in classes.values()
+        ]
+
+    def simple(self, interactions: set[str]) -> list[tuple[str, Contrast, Contrast]]:
+        """Within these interactions: each factor's effect at each of two levels of the other.
+
+        The first level is the reference, at which several interactions may look.
+        """
+        return [
+            (name, self._main(changed, (at[0], self.levels[at[0]][0])), self._main(changed, at))
+            for a, b in self._crossed()
+            if (name := self._interaction(a, b).name) in interactions
+            for changed, at in ((a, b), (b, a))
+        ]
+
+    def _changed(self) -> list[Level]:
+        """Every level of every factor except the reference."""
+        return [(f, level) for f in self.factors for level in self.levels[f][1:]]
+
+    def _crossed(self) -> list[tuple[Level, Level]]:
+        """Every two changed levels of different factors."""
+        pairs = itertools.combinations(self._changed(), 2)
+        return [(a, b) for a, b in pairs if a[0] != b[0]]
+
+    def _main(self, changed: Level, at: Level | None = None) -> Contrast:
+        """The effect of a level: over the whole design, or where another factor is at a level."""
+        factor, level = changed
+        name, signs = f"{factor}: {level} vs {self.levels[factor][0]}", self._signs(changed)
+        if at is None:
+            return Contrast(name, "main", _between(signs))
+        within = np.array([arm[at[0]] == at[1] for arm in self.arms])
+        where, weights = f"{at[0]} {at[1]}", _between(signs * within)
+        return Contrast(f"{name}, {where}", "simple", weights, what=name, where=where)
+
+    def _interaction(self, a: Level, b: Level) -> Contrast:
+        """Twice the mean where both or neither are changed, less where one of them is."""
+        weights = 2 * _between(self._signs(a) * self._signs(b))
+        return Contrast(f"{self._short(a)} × {self._short(b)}", "interaction", weights)
+
+    def _signs(self, changed: Level) -> np.ndarray:
+        """For every arm: 1 where the factor is changed, -1 at its reference, 0 at other levels."""
+        factor, level = changed
+        sign = {level: 1, self.levels[factor][0]: -1}
+        return np.array([sign.get(arm[factor], 0) for arm in self.arms])
+
+    def _short(self, changed: Level) -> str:
+        """`dropout`, or `dropout: 0.5` if the factor has more than two levels."""
+        factor, level = changed
+        return factor if len(self.levels[factor]) == 2 else f"{factor}: {level}"
+
+
+def _between(signs: np.ndarray) -> np.ndarray:
+    """The mean of the positive arms less that of the negative ones; zeros if either are missing."""
+    positive, negative = signs > 0, signs < 0
+    if not positive.any() or not negative.any():
+        return np.zeros(len(signs))
+    return positive / positive.sum() - negative / negative.sum()
+
+
+def _direction(weights: np.ndarray) -> bytes:
+    """Contrasts that differ only in sign and size have one direction."""
+    first = weights[np.flatnonzero(weights)[0]]
+    return (np.round(weights / first, ROUNDED) + 0.0).tobytes()  # -0.0 has other bytes than 0.0

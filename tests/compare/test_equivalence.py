@@ -1,0 +1,96 @@
+"""The word `same`: two one-sided tests, the rate of wrong words, and the table that says it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare.statistics.equivalence import is_within
+from ablate.compare.table.summary import summarise
+from ablate.config.metrics import ACCURACY, PERPLEXITY
+from ablate.errors import StudyError
+from ablate.results.sizes import check_size, shown_size, size_on_scale
+from tests.support.tables import written
+
+ONE_PERCENT = np.log(1.01)
+
+
+@pytest.mark.parametrize("comparisons", [1, 3])
+def test_it_is_two_one_sided_tests(comparisons):
+    generator = np.random.default_rng(comparisons)
+    words = []
+    for _ in range(100):
+        deltas = generator.normal(generator.uniform(-1, 1), 0.8, 8)
+        p = max(
+            stats.ttest_1samp(deltas, -1, alternative="greater").pvalue,
+            stats.ttest_1samp(deltas, 1, alternative="less").pvalue,
+        )
+        word = is_within(deltas, 1.0, comparisons=comparisons)
+        assert word == (p < 0.05 / comparisons)
+        words.append(word)
+    assert 10 < sum(words) < 90
+
+
+@pytest.mark.parametrize("num_arms", [1, 3])
+def test_arms_a_margin_apart_are_rarely_called_the_same(num_arms):
+    """At most 5% of tables; the mean within the margin, as a rule, would err in half or more."""
+    generator, num = np.random.default_rng(2), 2_000
+    draws = generator.normal(1.0, 1.0, (num, num_arms, 12))
+    wrong = [any(is_within(row, 1.0, comparisons=num_arms) for row in table) for table in draws]
+    assert stats.binomtest(sum(wrong), num, 0.05, alternative="greater").pvalue > 0.01
+    naive = (np.abs(draws.mean(2)) < 1).any(1)
+    assert naive.mean() > 0.45
+
+
+def study(by_hand, *shifts: float, margin: float | None = ONE_PERCENT):
+    """Arms that differ from the base arm by these nats, with a spread of a thousandth."""
+    base = np.random.default_rng(0).normal(4.0, 0.1, 8)
+    noise = np.random.default_rng(1).normal(0, 1e-3, (len(shifts), 8))
+    arms = {f"{at:+}": (base + at + n).tolist() for at, n in zip(shifts, noise, strict=True)}
+    of = by_hand({"base": base.tolist(), **arms})
+    of.record_fields = {"margin": margin}
+    return summarise(of.record, of.journals)
+
+
+def test_the_words_of_a_table(by_hand):
+    summary = study(by_hand, 0.0, -0.005, -0.1)
+    words = [arm.comparison.verdict for arm in summary.arms if arm.comparison]
+    assert words == ["same", "better", "better"]
+    assert [a.comparison.within for a in summary.arms if a.comparison] == ["1%", "1%", ""]
+    text = " ".join(written(summary).split())
+    assert "better, by less than 1%" in text
+    assert "same: less than 1% apart, by two one-sided tests (the 96.67% interval" in text
+    assert "within,more" in written(summary, "csv").splitlines()[0]
+
+
+def test_without_a_margin_nothing_is_the_same(by_hand):
+    summary = study(by_hand, 0.0, margin=None)
+    comparison = summary.arms[1].comparison
+    assert comparison is not None and (comparison.verdict, comparison.within) == ("undecided", "")
+    assert "same" not in written(summary)
+
+
+def test_lost_seeds_are_not_the_same(by_hand):
+    of = by_hand({"base": [4.0, 4.1, 4.2, 4.3], "other": [4.0, 4.1, 4.2001, 4.3]})
+    of.record_fields = {"margin": ONE_PERCENT}
+    of.end("other-1", "diverged")
+    comparison = summarise(of.record, of.journals).arm("other").comparison
+    assert comparison is not None
+    assert (comparison.verdict, comparison.reason) == ("undecided", "lost seeds")
+
+
+def test_percentages_are_of_ratios():
+    assert size_on_scale("margin", "1%", PERPLEXITY, "s") == pytest.approx(ONE_PERCENT)
+    assert size_on_scale("margin", 0.005, ACCURACY, "s") == 0.005
+    assert size_on_scale("margin", None, ACCURACY, "s") is None
+    assert (shown_size(ONE_PERCENT, PERPLEXITY), shown_size(0.005, ACCURACY)) == ("1%", "0.5")
+    assert shown_size(np.log(4), PERPLEXITY) == "300%"
+    with pytest.raises(StudyError, match=r"margin=0.005 is 0.5"):
+        size_on_scale("margin", "1%", ACCURACY, "s")
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("inf"), "1", "%", "-1%", "1%%", "some"])
+def test_a_wrong_margin_is_refused(wrong):
+    with pytest.raises(StudyError, match="a number above 0, or a percentage"):
+        check_size("margin", wrong, "Study")

@@ -1,0 +1,101 @@
+"""What a plan is told before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare import crossing
+from ablate.compare.foreseen import foreseen
+from ablate.store import study_record
+from ablate.store.store import Store
+from ablate.store.study_record import SearchRecord
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path))
+
+
+@pytest.fixture
+def study(by_hand):
+    """Two arms next to the base, whose differences have spreads of about 0.02 and 0.04."""
+    draws = np.random.default_rng(0).normal(0, 1, (3, 6))
+    base = 4 + 0.1 * draws[0]
+    losses = {"base": base, "a": base + 0.02 * draws[1], "b": base + 0.04 * draws[2]}
+    return by_hand({name: values.tolist() for name, values in losses.items()})
+
+
+def written(store, study, **fields):
+    record = replace(study.record, **fields)
+    study_record.write(store, record)
+    for journal in study.journals.values():
+        journal.write(store)
+    return record
+
+
+def test_the_spread_is_that_of_the_studys_own_results(store, study):
+    record = written(store, study)
+    base, a, b = (np.array(losses) for losses in study.losses.values())
+    spread = np.sqrt(np.mean([np.var(arm - base, ddof=1) for arm in (a, b)]))
+    text = foreseen(record, store, None)
+    found = float(text.partition("difference of ")[2].partition("%")[0])
+    least = np.log1p(found / 100) / spread * np.sqrt(6)
+    power = stats.nct.sf(stats.t.ppf(1 - 0.05 / 2 / 2, 5), 5, least)
+    assert power == pytest.approx(0.8, abs=0.03)
+    assert text.endswith(f"with 80%, at the spread of {record.key}.")
+
+
+def test_another_study_of_the_same_base_and_corpus_tells_too(store, study):
+    recorded = written(store, study, name="earlier")
+    arms = tuple(replace(arm, recipe="table2") for arm in recorded.arms)
+    written(store, study, name="earlier", arms=arms)
+    planned = replace(recorded, name="now", arms=arms)
+    assert "at the spread of earlier@laptop" in foreseen(planned, store, None)
+    other = replace(planned, corpus_digest="another")
+    assert "The spread is unknown" in foreseen(other, store, None)
+
+
+def test_a_spread_that_is_stated_needs_no_results(store, study):
+    assert "at the spread that the scale states" in foreseen(study.record, store, 0.02)
+    unknown = foreseen(study.record, store, None)
+    assert "6 seeds find a difference of" in unknown and "spreads" in unknown
+
+
+def test_where_no_verdict_can_come_it_says_so(store, study):
+    few = replace(study.record, num_seeds=2)
+    assert "No verdict can come of 2 seeds" in foreseen(few, store, 0.02)
+    search = SearchRecord(arm="a", repeat=0, num_trials=4)
+    once = replace(study.record, searches=(search,))
+    assert "No verdict can come of 1 search an arm" in foreseen(once, store, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("curves", "epoch"),
+    [
+        ([[5, 4, 3], [4, 3.5, 3.4], [6, 5, 4], [7, 6, 5], [8, 7, 6], [9, 8, 7]], None),
+        ([[9, 4, 3], [4, 3.5, 3.4], [6, 5, 4], [7, 6, 5], [8, 7, 6], [5, 8, 7]], 1),
+        ([[1, 9, 9, 1], [4, 3, 3, 3], [6, 5, 4, 4], [7, 6, 5, 5], [8, 7, 6, 6], [9, 8, 7, 7]], 3),
+    ],
+)
+def test_the_epoch_after_which_the_winner_is_stopped(curves, epoch):
+    assert crossing.lost_at(curves) == epoch
+
+
+def test_a_plan_is_warned_where_recorded_curves_cross(store, study):
+    """All trials of the fixture end at 4.5 after 5.0: none is behind."""
+    ids = tuple(study.journals)
+    search = SearchRecord(arm="a", repeat=0, num_trials=len(ids), trials=ids)
+    record = written(store, study, searches=(search,))
+    assert crossing.warning(record, store) == ""
+    for number, journal in enumerate(study.journals.values()):
+        first, last = journal.epochs
+        journal.epochs[0] = replace(first, metrics={"valid_nll": 5.0 - number / 10})
+        journal.epochs[1] = replace(last, metrics={"valid_nll": 4.0 + number / 10})
+    record = written(store, study, searches=(search,))
+    text = crossing.warning(record, store)
+    assert text.startswith("Early stopping would have stopped the winner of 1 of 1 recorded search")
+    assert "after epoch 1" in text
