@@ -182,7 +182,11 @@ def _change(
 ) -> Change:
     metric = pairs[0][0].metric
     deltas_of = [
-        [metric.natural(b.loss - a.loss) for a, b in some if None not in (a.loss, b.loss)]
+        [
+            metric.natural(b.loss - a.loss)
+            for a, b in some
+            if a.loss is not None and b.loss is not None
+        ]
         for some in settings
     ]
     deltas_of = [deltas for deltas in deltas_of if deltas]

@@ -95,7 +95,7 @@ class Judge:
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
         verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
-        # Two tests at fixed numbers of pairs hold at the planned end, whatever looks stopped before.
+        # Two one-sided tests hold at the planned end, whatever arms looks stopped before.
         known = not reason and self.looks.as_planned
         below = self._within(difference, family) if known else ""
         if reason:
