@@ -47,10 +47,10 @@ def described(material: Material) -> fig.Figure | None:
         x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
         y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
         marks=[
-                fig.Rule(0),
-                *(_dots(row, each, metric, reach) for row, (_, each) in rows),
-                *(mark for row, (_, each) in rows for mark in _row(row, each, reach)),
-            ],
+            fig.Rule(0),
+            *(_dots(row, each, metric, reach) for row, (_, each) in rows),
+            *(mark for row, (_, each) in rows for mark in _row(row, each, reach)),
+        ],
         beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
     )
     return fig.Figure(

@@ -255,10 +255,11 @@ def _notes(judge: Judge, family: Sequence[Effect]) -> Iterable[str]:
     tested = f"Holm-corrected over {len(family)}"
     if replication.of_settings_found:
         tested = "of the settings found, without a verdict"
+    percent = ", shown in percent" if judge.metric.in_percent else ""
     yield (
         f"Effects: paired contrasts over {counted(pairs, replication.unit)}, {tested}; in "
-        f"{judge.metric.scale_name}{', shown in percent' if judge.metric.in_percent else ''}. An interaction is how much more the first "
-        "bought where the second was changed as well."
+        f"{judge.metric.scale_name}{percent}. An interaction is how much more the first bought "
+        "where the second was changed as well."
     )
     if any(effect.aliases for effect in family):
         yield (

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ablate.compare.formats import BEST
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
+from ablate.compare.table import costs
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
@@ -145,8 +146,8 @@ def _about_delta(summary: Summary) -> Iterable[str]:
     else:
         ratios = "ratios" if metric.scale == "log" else "ratios of odds"
         yield (
-            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, "
-            "less 1, in percent."
+            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, as "
+            "a change in percent. It is not the difference of the two means shown."
         )
     yield about_wins(summary)
     cut = [arm.name for arm in summary.arms if arm.comparison and arm.comparison.is_cut]
@@ -180,6 +181,7 @@ def cautions(summary: Summary) -> Iterable[str]:
         texts = (meaning.format(other=other) for other in others)
         for text, names in _grouped(zip(texts, withheld, strict=True)).items():
             yield f"No verdict on {', '.join(names)}: {text}."
+    yield from costs.cautions(summary)
     yield from summary.notes
     record = summary.record
     if record.paper or record.level:  # papers' numbers are of texts

@@ -11,8 +11,8 @@ from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
-from ablate.compare.table.wins import about_wins
 from ablate.compare.table.rows import ArmSummary, Effect, Summary
+from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, changed
 from ablate.config.metrics import SPLIT
 from ablate.results.replication import plural
@@ -116,7 +116,8 @@ def _about_tests(summary: Summary) -> str:
     if replication.of_settings_found:
         return (
             f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
-            f"interval, which is of the settings found, and nothing is tested. {about_wins(summary)}"
+            "interval, which is of the settings found, and nothing is tested. "
+            f"{about_wins(summary)}"
         )
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "

@@ -49,8 +49,8 @@ def changed(metric: Metric, delta: float, ends: tuple[float, float] | None, digi
     `digits` are those of a difference that is not in percent.
     """
     if metric.in_percent:
-        largest = max(map(abs, (delta, *(ends or ()))))
-        write = partial(_percent, digits=1 if largest >= 1 else 2)
+        sizes = [abs(number) for number in (delta, *(ends or ()))]
+        write = partial(_percent, digits=1 if max(sizes) >= 1 and min(sizes) >= 0.05 else 2)
         text = f"{write(delta)}{'' if delta >= MOST_PERCENT else '%'}"
     else:
         write = partial(signed, digits=digits)
