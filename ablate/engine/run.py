@@ -30,6 +30,7 @@ from ablate.engine.cores import room_for
 from ablate.engine.failures import troubles
 from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
+from ablate.results.copied import copied_from
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.claims import Claims
@@ -215,7 +216,8 @@ def _run_plan(
             with _stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
             ended = _journals(schedule, store)
-            summary = summarise(schedule.plan.record, ended)
+            copied = copied_from(store, schedule.plan.record, ended)
+            summary = summarise(schedule.plan.record, ended, copied=copied)
             tables = _write_tables(summary, workspace)
             if schedule.complete:
                 analyse(schedule.plan, ended, workspace, screen.note)

@@ -146,8 +146,8 @@ def _about_delta(summary: Summary) -> Iterable[str]:
     else:
         ratios = "ratios" if metric.scale == "log" else "ratios of odds"
         yield (
-            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, as "
-            "a change in percent. It is not the difference of the two means shown."
+            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, "
+            "as a change in percent. It is not the difference of the two means shown."
         )
     yield about_wins(summary)
     cut = [arm.name for arm in summary.arms if arm.comparison and arm.comparison.is_cut]

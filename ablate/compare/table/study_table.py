@@ -11,6 +11,7 @@ from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
+from ablate.compare.table.claimed import claims_table
 from ablate.compare.table.rows import ArmSummary, Effect, Summary
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, changed
@@ -22,7 +23,8 @@ def study_table(
     summary: Summary, *, other_scales: Sequence[Table] = (), reference: str = ""
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
-    further = [table for table in (_effects(summary), *_published(summary)) if table is not None]
+    parts = (_effects(summary), *_published(summary), claims_table(summary))
+    further = [table for table in parts if table is not None]
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return for_people(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ablate.compare.statistics import computed, settling
 from ablate.compare.statistics.against import Judge, compared
@@ -25,10 +26,20 @@ ALPHA = 0.05  # of the whole table
 
 
 def summarise(
-    record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
+    record: StudyRecord,
+    journals: Mapping[str, Journal],
+    *,
+    alpha: float = ALPHA,
+    copied: StudyRecord | None = None,
 ) -> Summary:
-    """The table's numbers from what is stored. A trial without a journal is missing."""
-    judge = Judge(record.metric, alpha, replication_of(record))
+    """The table's numbers from what is stored. A trial without a journal is missing.
+
+    `copied`: the record of the scale whose winners' settings this one lists (`results/copied.py`).
+    """
+    replication = replication_of(record)
+    if copied is not None:  # one winner an arm, however many searches there were
+        replication = replace(replication, num_searches=1)
+    judge = Judge(record.metric, alpha, replication)
     cells = Cells(record, results_of(journals))
     arms = compared(cells.arms(), judge)
     return Summary(
@@ -41,7 +52,7 @@ def summarise(
         arms=tuple(arms),
         seconds=cells.seconds(record.trial_ids()),
         ensembles=tuple(cells.ensembles()),
-        notes=tuple(_notes(record, judge.replication, arms, journals)),
+        notes=tuple(_notes(record, judge.replication, arms, journals, copied)),
         effects=effects(record, arms, judge),
         verdicts=verdicts(record, arms, journals, judge),
     )
@@ -52,6 +63,7 @@ def _notes(
     replication: Replication,
     arms: list[ArmSummary],
     journals: Mapping[str, Journal],
+    copied: StudyRecord | None,
 ) -> Iterable[str]:
     """What is unusual about this table."""
     yield from record.notes
@@ -68,7 +80,7 @@ def _notes(
         yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
     if replication.of_settings_found:
         yield (
-            f"No verdict on any arm, and none is marked best: {_tuned_by(record, replication)}, "
+            f"No verdict on any arm, and none is marked best: {_tuned_by(record, replication, copied)}, "
             "which does not show how much searches vary. Intervals are "
             f"of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
             "study's Search, a pair is a search, and there are verdicts."
@@ -84,8 +96,10 @@ def _notes(
             )
 
 
-def _tuned_by(record: StudyRecord, replication: Replication) -> str:
+def _tuned_by(record: StudyRecord, replication: Replication, copied: StudyRecord | None) -> str:
     """Who found the settings: searches of this scale, or those of another."""
+    if copied is not None:
+        return f"its settings are those that a search of {copied.key} found"
     if record.settings_of:
         return f"its settings were found by {replication.searches} of {record.settings_of}"
     return f"each was tuned by {replication.searches}"

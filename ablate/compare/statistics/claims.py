@@ -1,0 +1,124 @@
+"""What a paper claims beside what we find: the difference between an arm and the one it is compared
+with, theirs and ours.
+
+A level hangs on everything: epochs, widths, the text. A difference of two arms may hold where
+levels do not compare, so it stands beside the paper's at any scale, but is never called reproduced:
+
+    same direction    our mean difference has the paper's sign
+    in our interval   the paper's difference lies in the interval of ours
+
+Both are on the scale of the tests: of perplexity, a difference is a ratio, so that a paper's numbers
+and those of a smaller model can be laid side by side. Nothing is tested here; `verdict` is the
+table's, on the split that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.paired import Difference
+from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.text.figures import changed
+from ablate.config.metrics import SPLIT, Metric
+from ablate.results.arm import Measured
+from ablate.results.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A published difference of two arms, and ours. Differences are of losses."""
+
+    arm: str
+    against: str
+    metric: Metric
+    split: str
+    ours: Difference
+    theirs: float
+    published: tuple[float, float]  # of the arm and of the other, as printed
+    verdict: Verdict | None  # on ours; None on a split that does not decide
+    of_settings_found: bool = False  # the interval is of these, not of the arms
+
+    @property
+    def same_direction(self) -> bool:
+        """Return whether both differences have one sign."""
+        return self.ours.mean * self.theirs > 0
+
+    @property
+    def in_interval(self) -> bool | None:
+        """Return whether the paper's difference lies in our interval; None without an interval."""
+        if self.ours.interval is None:
+            return None
+        low, high = self.ours.interval
+        return low <= self.theirs <= high
+
+    @property
+    def shown_ours(self) -> str:
+        """Our difference as tables show it, with its interval."""
+        ends = self.ours.interval and sorted(map(self.metric.change, self.ours.interval))
+        return changed(self.metric, self.metric.change(self.ours.mean), ends, self.metric.digits)
+
+    @property
+    def shown_theirs(self) -> str:
+        """The paper's difference as tables show ours."""
+        return changed(self.metric, self.metric.change(self.theirs), None, self.metric.digits)
+
+    @property
+    def text(self) -> str:
+        """`same direction; the paper's difference lies in our interval`."""
+        direction = "same direction" if self.same_direction else "not the same direction"
+        undecided = " (ours is undecided)" if self.verdict == Verdict.UNDECIDED else ""
+        if self.in_interval is None:
+            return f"{direction}{undecided}"
+        where = "in" if self.in_interval else "outside"
+        found = " of the settings found" if self.of_settings_found else ""
+        return f"{direction}{undecided}; the paper's difference lies {where} our interval{found}"
+
+
+def claims(summary: Summary) -> list[Claim]:
+    """Every difference that the paper's tables print and this study has, at any scale."""
+    by_name = {arm.name: arm for arm in summary.arms}
+    base = summary.record.base_arm
+    pairs = ((arm, by_name.get(arm.against or base)) for arm in summary.arms if not arm.is_base)
+    return [claim for arm, other in pairs if other for claim in _of_arm(summary, arm, other)]
+
+
+def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Claim]:
+    for own, theirs in zip(arm.every, other.every, strict=True):
+        published = [_published(summary, each.name, own.metric) for each in (arm, other)]
+        for split in own.metric.splits if own.metric.of == SPLIT else ():
+            pair = [numbers.get(split) for numbers in published]
+            ours = _difference(summary, own, theirs, split)
+            if ours is None or pair[0] is None or pair[1] is None:
+                continue
+            decides = own is arm.measured and split == summary.split
+            losses = [own.metric.loss_of_shown(number) for number in pair]
+            yield Claim(
+                arm=arm.name,
+                against=other.name,
+                metric=own.metric,
+                split=split,
+                ours=ours,
+                theirs=losses[0] - losses[1],
+                published=(pair[0], pair[1]),
+                verdict=arm.comparison.verdict if decides and arm.comparison else None,
+                of_settings_found=summary.replication.of_settings_found,
+            )
+
+
+def _published(summary: Summary, arm: str, metric: Metric) -> Mapping[str, float]:
+    """The paper's numbers for an arm, which its record has at every scale."""
+    record = summary.record.arm(arm)
+    if metric == summary.metric:
+        return record.published
+    return record.published_columns.get(metric.name, {})
+
+
+def _difference(summary: Summary, own: Measured, theirs: Measured, split: str) -> Difference | None:
+    """Ours on a split, over the seeds (or searches) that both arms have."""
+    losses: Sequence[Mapping[int, float]] = [each.losses.get(split, {}) for each in (own, theirs)]
+    seeds = [index for index in losses[0] if index in losses[1]]
+    means = [summary.replication.means(each, seeds) for each in losses]
+    deltas = [a - b for a, b in zip(*means, strict=True)]
+    return statistics.paired_difference(deltas, alpha=summary.alpha, tested=False)
