@@ -25,9 +25,8 @@ def copied_from(
     """The record of the scale whose winners a listed scale has; None if it has its own settings."""
     if record.searches or record.num_searches is not None:
         return None
-    return next(
-        (r for r in _searched(store, record) if _has_winners(store, r, record, known)), None
-    )
+    searched = _searched(store, record)
+    return next((other for other in searched if _has_winners(store, other, record, known)), None)
 
 
 def _searched(store: Store, record: StudyRecord) -> Iterator[StudyRecord]:
@@ -70,7 +69,5 @@ def _equals(own: Journal | None, settings: Settings) -> bool:
 
 def _began_before(own: Journal | None, winner: Journal) -> bool:
     """Return whether a trial had started before the winner had, so that nothing was copied."""
-    starts = [
-        each.attempts[0].started if each and each.attempts else None for each in (own, winner)
-    ]
-    return None not in starts and str(starts[0]) < str(starts[1])
+    starts = [each.attempts[0].started for each in (own, winner) if each and each.attempts]
+    return len(starts) == 2 and None not in starts and str(starts[0]) < str(starts[1])

@@ -303,6 +303,8 @@ class Scale(Word):
         settings_of: Another scale of the study, finished before. Each arm takes the settings that
             its searches there found, once for each search, on `seeds` seeds each. The rule of
             searches holds: below three of them, there is no verdict.
+        searched: The listed settings are what a search found that is not on record. Its luck is in
+            all seeds, so there is no verdict.
     """
 
     corpus: str = "grammar"
@@ -326,3 +328,4 @@ class Scale(Word):
     brief: bool = False
     smoke: bool = False
     settings_of: str = ""
+    searched: bool = False

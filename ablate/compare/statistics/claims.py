@@ -7,20 +7,20 @@ levels do not compare, so it stands beside the paper's at any scale, but is neve
     same direction    our mean difference has the paper's sign
     in our interval   the paper's difference lies in the interval of ours
 
-Both are on the scale of the tests: of perplexity, a difference is a ratio, so that a paper's numbers
-and those of a smaller model can be laid side by side. Nothing is tested here; `verdict` is the
-table's, on the split that decides.
+Both are on the scale of the tests: of perplexity, a difference is a ratio, so that a paper's
+numbers and those of a smaller model can be laid side by side. Beside it stand the differences of
+the means as printed. Nothing is tested here; `verdict` is the table's, on the split that decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Summary
-from ablate.compare.text.figures import changed
+from ablate.compare.text.figures import changed, signed
 from ablate.config.metrics import SPLIT, Metric
 from ablate.results.arm import Measured
 from ablate.results.verdict import Verdict
@@ -36,6 +36,7 @@ class Claim:
     split: str
     ours: Difference
     theirs: float
+    means: tuple[float, float]  # of the arm and of the other, over the seeds that both have
     published: tuple[float, float]  # of the arm and of the other, as printed
     verdict: Verdict | None  # on ours; None on a split that does not decide
     of_settings_found: bool = False  # the interval is of these, not of the arms
@@ -56,7 +57,10 @@ class Claim:
     @property
     def shown_ours(self) -> str:
         """Our difference as tables show it, with its interval."""
-        ends = self.ours.interval and sorted(map(self.metric.change, self.ours.interval))
+        ends = None
+        if self.ours.interval is not None:
+            low, high = sorted(map(self.metric.change, self.ours.interval))
+            ends = low, high
         return changed(self.metric, self.metric.change(self.ours.mean), ends, self.metric.digits)
 
     @property
@@ -65,15 +69,22 @@ class Claim:
         return changed(self.metric, self.metric.change(self.theirs), None, self.metric.digits)
 
     @property
+    def apart(self) -> tuple[str, str]:
+        """How far the means are apart in what people read: ours, and the paper's."""
+        ours, theirs = (pair[0] - pair[1] for pair in (self.means, self.published))
+        return signed(ours, self.metric.digits), signed(theirs, self.metric.digits)
+
+    @property
     def text(self) -> str:
-        """`same direction; the paper's difference lies in our interval`."""
-        direction = "same direction" if self.same_direction else "not the same direction"
-        undecided = " (ours is undecided)" if self.verdict == Verdict.UNDECIDED else ""
+        """`same direction, in our interval`: where the paper's difference lies."""
+        if self.theirs == 0:
+            direction = "the paper shows none"
+        else:
+            direction = "same direction" if self.same_direction else "other direction"
+        undecided = " (ours undecided)" if self.verdict == Verdict.UNDECIDED else ""
         if self.in_interval is None:
             return f"{direction}{undecided}"
-        where = "in" if self.in_interval else "outside"
-        found = " of the settings found" if self.of_settings_found else ""
-        return f"{direction}{undecided}; the paper's difference lies {where} our interval{found}"
+        return f"{direction}{undecided}, {'in' if self.in_interval else 'outside'} our interval"
 
 
 def claims(summary: Summary) -> list[Claim]:
@@ -94,6 +105,11 @@ def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Cl
                 continue
             decides = own is arm.measured and split == summary.split
             losses = [own.metric.loss_of_shown(number) for number in pair]
+            seeds = _shared(own, theirs, split)
+            means = [
+                statistics.mean([own.metric.show(each.losses[split][i]) for i in seeds])
+                for each in (own, theirs)
+            ]
             yield Claim(
                 arm=arm.name,
                 against=other.name,
@@ -101,6 +117,7 @@ def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Cl
                 split=split,
                 ours=ours,
                 theirs=losses[0] - losses[1],
+                means=(means[0], means[1]),
                 published=(pair[0], pair[1]),
                 verdict=arm.comparison.verdict if decides and arm.comparison else None,
                 of_settings_found=summary.replication.of_settings_found,
@@ -117,8 +134,14 @@ def _published(summary: Summary, arm: str, metric: Metric) -> Mapping[str, float
 
 def _difference(summary: Summary, own: Measured, theirs: Measured, split: str) -> Difference | None:
     """Ours on a split, over the seeds (or searches) that both arms have."""
-    losses: Sequence[Mapping[int, float]] = [each.losses.get(split, {}) for each in (own, theirs)]
-    seeds = [index for index in losses[0] if index in losses[1]]
+    seeds = _shared(own, theirs, split)
+    losses = [each.losses.get(split, {}) for each in (own, theirs)]
     means = [summary.replication.means(each, seeds) for each in losses]
     deltas = [a - b for a, b in zip(*means, strict=True)]
     return statistics.paired_difference(deltas, alpha=summary.alpha, tested=False)
+
+
+def _shared(own: Measured, theirs: Measured, split: str) -> list[int]:
+    """The seeds that both arms have a value of."""
+    others = theirs.losses.get(split, {})
+    return [index for index in own.losses.get(split, {}) if index in others]

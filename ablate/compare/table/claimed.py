@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.statistics.claims import Claim, claims
 from ablate.compare.table.rows import Summary
-from ablate.config.metrics import SPLIT
 
 
 def claims_table(summary: Summary) -> Table | None:
@@ -18,25 +17,27 @@ def claims_table(summary: Summary) -> Table | None:
 
 def of_claims(rows: Sequence[Claim]) -> Table:
     """A row for each claim."""
+    others = {claim.against for claim in rows}
+    several = len(others) > 1
+    base = "the arm named after it" if several else next(iter(others), "")
+
+    def arm(claim: Claim) -> str:
+        return f"{claim.arm}, from {claim.against}" if several else claim.arm
+
+    found = " of the settings found" if any(claim.of_settings_found for claim in rows) else ""
     return for_people(
         [
-            Column("the paper's claims, and ours", _compared, left=True),
-            Column("split", _split, left=True),
+            Column("what the paper claims", arm, left=True),
+            Column("split", lambda claim: claim.split, left=True),
             Column("Δ ours", lambda claim: claim.shown_ours),
-            Column("Δ published", lambda claim: claim.shown_theirs),
-            Column("of Δ", lambda claim: claim.text, left=True),
+            Column("Δ paper", lambda claim: claim.shown_theirs),
+            Column("means apart,\nours / paper", lambda claim: " / ".join(claim.apart)),
+            Column("the paper's difference", lambda claim: claim.text, left=True),
         ],
         rows,
         notes=[
-            "Claims: differences, which may hold at another scale than the paper's although the "
-            "levels do not compare. None of them is a verdict on the paper."
+            f"Claims: differences from {base}, which may hold at another scale than the paper's "
+            "although the levels do not compare; none is called reproduced. Our intervals are "
+            f"each row's own{found}."
         ],
     )
-
-
-def _compared(claim: Claim) -> str:
-    return f"{claim.arm}, from {claim.against}"
-
-
-def _split(claim: Claim) -> str:
-    return claim.split if claim.metric.of == SPLIT else ""

@@ -79,10 +79,10 @@ def _notes(
         yet = " yet" if base.counts.missing else ""
         yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
     if replication.of_settings_found:
+        tuned = _tuned_by(record, replication, copied)
         yield (
-            f"No verdict on any arm, and none is marked best: {_tuned_by(record, replication, copied)}, "
-            "which does not show how much searches vary. Intervals are "
-            f"of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
+            f"No verdict on any arm, and none is marked best: {tuned}, which does not show "
+            f"how much searches vary. Intervals are of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
             "study's Search, a pair is a search, and there are verdicts."
         )
     yield from settling.note(record, arms, journals)
@@ -100,6 +100,8 @@ def _tuned_by(record: StudyRecord, replication: Replication, copied: StudyRecord
     """Who found the settings: searches of this scale, or those of another."""
     if copied is not None:
         return f"its settings are those that a search of {copied.key} found"
+    if record.num_searches is not None and not record.settings_of:
+        return "its settings were found by a search that is not on record"
     if record.settings_of:
         return f"its settings were found by {replication.searches} of {record.settings_of}"
     return f"each was tuned by {replication.searches}"
