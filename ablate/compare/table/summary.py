@@ -82,8 +82,8 @@ def _notes(
         tuned = _tuned_by(record, replication, copied)
         yield (
             f"No verdict on any arm, and none is marked best: {tuned}, which does not show "
-            f"how much searches vary. Intervals are of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
-            "study's Search, a pair is a search, and there are verdicts."
+            "how much searches vary. Intervals are of the settings found, over seeds. With "
+            f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there are verdicts."
         )
     yield from settling.note(record, arms, journals)
     yield from _inherited(record)

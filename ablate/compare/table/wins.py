@@ -22,7 +22,7 @@ def columns_of_wins(summary: Summary) -> list[Column]:
         "better_high": lambda share: share.interval[1],
     }
     named = (Column(name=name, of=number).about(share) for name, number in numbers.items())
-    return [Column(_word(summary), share, str, drop=0), *named]
+    return [Column(_word(summary), share, str), *named]
 
 
 def about_wins(summary: Summary) -> str:
