@@ -75,16 +75,12 @@ class Claim:
         return signed(ours, self.metric.digits), signed(theirs, self.metric.digits)
 
     @property
-    def text(self) -> str:
-        """`same direction, in our interval`: where the paper's difference lies."""
+    def direction(self) -> str:
+        """`same`, with a word where the table does not decide ours."""
+        undecided = ", ours undecided" if self.verdict == Verdict.UNDECIDED else ""
         if self.theirs == 0:
-            direction = "the paper shows none"
-        else:
-            direction = "same direction" if self.same_direction else "other direction"
-        undecided = " (ours undecided)" if self.verdict == Verdict.UNDECIDED else ""
-        if self.in_interval is None:
-            return f"{direction}{undecided}"
-        return f"{direction}{undecided}, {'in' if self.in_interval else 'outside'} our interval"
+            return f"paper: none{undecided}"
+        return f"{'same' if self.same_direction else 'other'}{undecided}"
 
 
 def claims(summary: Summary) -> list[Claim]:

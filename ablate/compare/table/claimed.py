@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ablate.compare.formats import Column, Table, for_people
+from ablate.compare.material import open_study
 from ablate.compare.statistics.claims import Claim, claims
 from ablate.compare.table.rows import Summary
+from ablate.compare.text.figures import NONE
+from ablate.store import study_record
+from ablate.store.store import Store
 
 
 def claims_table(summary: Summary) -> Table | None:
@@ -15,7 +19,22 @@ def claims_table(summary: Summary) -> Table | None:
     return of_claims(rows) if rows else None
 
 
-def of_claims(rows: Sequence[Claim]) -> Table:
+def _in_interval(claim: Claim) -> str:
+    return {True: "yes", False: "no", None: NONE}[claim.in_interval]
+
+
+def claims_of_studies(store: Store, names: Sequence[str], split: str | None) -> list[Table]:
+    """A table for each of these studies that has a claim; others, and papers, have none."""
+    known = study_record.names(store)
+    keys = [key for name in names for key in known if name in (key, key.split("@")[0])]
+    materials = [open_study(store, key) for key in dict.fromkeys(keys)]
+    rows = {
+        m.record.key: [c for c in claims(m.summary) if split in (None, c.split)] for m in materials
+    }
+    return [of_claims(own, key) for key, own in rows.items() if own]
+
+
+def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
     """A row for each claim."""
     others = {claim.against for claim in rows}
     several = len(others) > 1
@@ -29,12 +48,14 @@ def of_claims(rows: Sequence[Claim]) -> Table:
         [
             Column("what the paper claims", arm, left=True),
             Column("split", lambda claim: claim.split, left=True),
-            Column("Δ ours", lambda claim: claim.shown_ours),
-            Column("Δ paper", lambda claim: claim.shown_theirs),
+            Column("Δ ours", lambda claim: claim.shown_ours, first=True),
+            Column("Δ paper", lambda claim: claim.shown_theirs, first=True),
             Column("means apart,\nours / paper", lambda claim: " / ".join(claim.apart)),
-            Column("the paper's difference", lambda claim: claim.text, left=True),
+            Column("direction", lambda claim: claim.direction, left=True, first=True),
+            Column("paper's Δ in\nour interval", _in_interval, left=True, first=True),
         ],
         rows,
+        title=title,
         notes=[
             f"Claims: differences from {base}, which may hold at another scale than the paper's "
             "although the levels do not compare; none is called reproduced. Our intervals are "

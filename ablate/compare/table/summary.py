@@ -83,7 +83,8 @@ def _notes(
         yield (
             f"No verdict on any arm, and none is marked best: {tuned}, which does not show "
             "how much searches vary. Intervals are of the settings found, over seeds. With "
-            f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there are verdicts."
+            f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there "
+            "are verdicts."
         )
     yield from settling.note(record, arms, journals)
     yield from _inherited(record)
