@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ablate.config.resolve import SINGLE_SLOTS
+from ablate.config.tasks import COUNTING
 from ablate.errors import SpaceError
 from ablate.space import space as spaces
 from ablate.space.row import format_value, same
@@ -27,9 +28,9 @@ def departure(record: StudyRecord, arm: ArmRecord, trained: Journal | None) -> s
     `trained` is a trial of the arm's first training, before any stage.
     """
     paper = _recipe(record, arm)
-    config = trained.config if trained is not None else {}
-    if not paper or not config:
-        return ""
+    if not paper or trained is None or trained.trial.runner == COUNTING:
+        return ""  # a model of counts has none of these settings
+    config = trained.config
     own = {key.partition("[")[0] for key in arm.changes}
     found = [each for each in _departures(paper, config) if each[0] not in own]
     found.sort(key=lambda each: each[0] not in SINGLE_SLOTS)  # a technique before its fields
