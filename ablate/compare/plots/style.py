@@ -123,9 +123,7 @@ def _cut(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
 
 
-def _cut_before_difference(
-    group: Sequence[str], most: int, taken: Sequence[str]
-) -> dict[str, str]:
+def _cut_before_difference(group: Sequence[str], most: int, taken: Sequence[str]) -> dict[str, str]:
     shared, head = len(os.path.commonprefix([*group])), (most - 2) // 3
     ends = {name: name[max(head, shared - 1) :] for name in group}
     return {name: f"{name[:head]}…{_cut(end, most - head - 1)}" for name, end in ends.items()}

@@ -70,7 +70,8 @@ class Judge:
         reason = self.replication.searches if withheld else reason
         verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
         if reason:
-            verdict = Verdict.WITHHELD if withheld else Verdict.UNDECIDED
+            untested = withheld or reason in ("same trials", "same results")
+            verdict = Verdict.WITHHELD if untested else Verdict.UNDECIDED
         more = None
         if verdict == Verdict.UNDECIDED and not reason:
             more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
@@ -173,6 +174,8 @@ def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdic
         return f"{missing} to run"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
+    if difference.num_pairs >= statistics.MIN_PAIRS and not any(difference.deltas):
+        return "same results"
     # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
     if arm.counts.selected and verdict != Verdict.WORSE:
         return "lost seeds"
