@@ -30,7 +30,8 @@ class Column:
     name: str = ""
     left: bool = False  # aligned left
     wraps: bool = False  # shares the width that the others leave, as the first column does
-    first: bool = False  # stays in the first part of a table that is too wide, and is split
+    names: bool = False  # names its row, together with the other such columns; else the first does
+    first: int = 0  # of a table that is split, 1: in its first part; 2: there if there is room
 
     def about(self, part: Callable[[Any], Any]) -> Column:
         """The column for a table whose rows hold its subject as a part, or None."""

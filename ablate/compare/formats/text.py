@@ -101,22 +101,28 @@ def _parts(table: Table, width: int) -> list[list[int]] | None:
 
     The first part has the columns that belong together, and others as far as there is room.
     """
-    least = _least(table)
-    names, *others = range(len(least))
-    if any(least[i] > width - least[names] - len(GAP) for i in others):
+    least, names = _least(table), _names(table)
+    others = [i for i in range(len(least)) if i not in names]
+    if not all(_fits(least, [*names, i], width) for i in others):
         return None
     if _fits(least, range(len(least)), width):
         return [[*range(len(least))]]
-    # Names wrap for what belongs together, but not to make room for further columns.
-    together = [i for i in others if table.columns[i].first]
-    room = width - sum(least[i] + len(GAP) for i in together) if together else width // 2
-    least[names] = min(_widths(table)[names], max(least[names], room))
-    parts = [[names]]
-    for i in [*together, *(i for i in others if i not in together)]:
-        if not _fits(least, [*parts[-1], i], width) and parts[-1] != [names]:
-            parts.append([names])
-        parts[-1].append(i)
+    together = [i for i in others if table.columns[i].first == 1]
+    if len(names) == 1:  # it wraps for what belongs together, but not for further columns
+        room = width - sum(least[i] + len(GAP) for i in together) if together else width // 2
+        least[names[0]] = min(_widths(table)[names[0]], max(least[names[0]], room))
+    parts = [names]
+    rest = sorted(set(others) - {*together}, key=lambda i: (table.columns[i].first != 2, i))
+    for i in [*together, *rest]:
+        if not _fits(least, [*parts[-1], i], width) and parts[-1] != names:
+            parts.append(names)
+        parts[-1] = [*parts[-1], i]
     return [sorted(part) for part in parts]
+
+
+def _names(table: Table) -> list[int]:
+    """The columns that name the rows."""
+    return [i for i, column in enumerate(table.columns) if column.names] or [0]
 
 
 def _fits(least: Sequence[int], columns: Iterable[int], width: int) -> bool:
@@ -185,7 +191,8 @@ def _texts(table: Table) -> list[list[str]]:
 
 def _wrapping(table: Table) -> list[int]:
     """The columns that wrap: row names do, too."""
-    return [i for i, column in enumerate(table.columns) if column.wraps or i == 0]
+    names = _names(table)
+    return [i for i, column in enumerate(table.columns) if column.wraps or i in names]
 
 
 def _row(

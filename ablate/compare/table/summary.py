@@ -14,11 +14,14 @@ from dataclasses import replace
 from ablate.compare.statistics import computed, settling
 from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.effects import effects
+from ablate.compare.statistics.further import with_further
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.table.settings import also_different
 from ablate.results.cells import Cells
 from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.results.result import results_of
+from ablate.results.settings import winning_settings
 from ablate.store.journal import Journal, kept_outside
 from ablate.store.study_record import SearchRecord, StudyRecord
 
@@ -41,7 +44,7 @@ def summarise(
         replication = replace(replication, num_searches=1)
     judge = Judge(record.metric, alpha, replication)
     cells = Cells(record, results_of(journals))
-    arms = compared(cells.arms(), judge)
+    arms = with_further(compared(cells.arms(), judge), record.base_arm, cells.split, judge)
     return Summary(
         record=record,
         replication=judge.replication,
@@ -54,6 +57,7 @@ def summarise(
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, judge.replication, arms, journals, copied)),
         effects=effects(record, arms, judge),
+        found=winning_settings(record, journals),
         verdicts=verdicts(record, arms, journals, judge),
     )
 
@@ -68,6 +72,7 @@ def _notes(
     """What is unusual about this table."""
     yield from record.notes
     yield from _without_effect(record, journals)
+    yield from also_different(record, journals)
     yield from kept_outside(journals[t.id] for t in record.trials if t.id in journals)
     not_alike = computed.note(record, arms, journals)
     if not_alike is not None:
