@@ -71,5 +71,5 @@ def test_of_one_search_the_interval_is_of_the_settings_found(by_hand):
     claim = claim_of(study)
     assert claim.of_settings_found and claim.verdict == Verdict.WITHHELD
     written = " ".join(text.write(study_table(summarise(study.record, study.journals))).split())
-    assert "each row's own of the settings found" in written
+    assert "each row's own, and of the settings found" in written
     assert "none is called reproduced" in written

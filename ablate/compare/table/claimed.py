@@ -43,7 +43,7 @@ def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
     def arm(claim: Claim) -> str:
         return f"{claim.arm}, from {claim.against}" if several else claim.arm
 
-    found = " of the settings found" if any(claim.of_settings_found for claim in rows) else ""
+    found = ", and of the settings found" if any(claim.of_settings_found for claim in rows) else ""
     return for_people(
         [
             Column("what the paper claims", arm, left=True),
