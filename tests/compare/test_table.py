@@ -88,7 +88,7 @@ def test_it_fits_the_width(by_hand, width, unicode):
 def test_no_column_is_left_out(by_hand):
     for width in (60, 80, 160):
         text = shown(study_of(by_hand), width=width)
-        for heading in ("params", "valid", "above", "Holm", "sign-flip", "effect", "verdict"):
+        for heading in ("params", "valid", "above", "Holm", "sign-flip", "better", "verdict"):
             assert heading in text.split("Verdicts:")[0]
 
 

@@ -93,31 +93,33 @@ def claims(summary: Summary) -> list[Claim]:
 
 def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Claim]:
     for own, theirs in zip(arm.every, other.every, strict=True):
-        published = [_published(summary, each.name, own.metric) for each in (arm, other)]
+        of_arm, of_other = (_published(summary, each.name, own.metric) for each in (arm, other))
         for split in own.metric.splits if own.metric.of == SPLIT else ():
-            pair = [numbers.get(split) for numbers in published]
             ours = _difference(summary, own, theirs, split)
-            if ours is None or pair[0] is None or pair[1] is None:
+            if ours is None or split not in of_arm or split not in of_other:
                 continue
             decides = own is arm.measured and split == summary.split
-            losses = [own.metric.loss_of_shown(number) for number in pair]
-            seeds = _shared(own, theirs, split)
-            means = [
-                statistics.mean([own.metric.show(each.losses[split][i]) for i in seeds])
-                for each in (own, theirs)
-            ]
+            published = of_arm[split], of_other[split]
+            losses = [own.metric.loss_of_shown(number) for number in published]
             yield Claim(
                 arm=arm.name,
                 against=other.name,
                 metric=own.metric,
                 split=split,
                 ours=ours,
-                theirs=losses[0] - losses[1],
-                means=(means[0], means[1]),
-                published=(pair[0], pair[1]),
+                theirs=own.metric.loss_of_shown(published[0])
+                - own.metric.loss_of_shown(published[1]),
+                means=(_mean(own, theirs, split), _mean(theirs, own, split)),
+                published=published,
                 verdict=arm.comparison.verdict if decides and arm.comparison else None,
                 of_settings_found=summary.replication.of_settings_found,
             )
+
+
+def _mean(own: Measured, other: Measured, split: str) -> float:
+    """The mean of what people read, over the seeds that both arms have."""
+    shared = _shared(own, other, split)
+    return statistics.mean([own.metric.show(own.losses[split][index]) for index in shared])
 
 
 def _published(summary: Summary, arm: str, metric: Metric) -> Mapping[str, float]:
