@@ -7,7 +7,6 @@ dashes and a point's marker repeat what its colour says.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -124,7 +123,8 @@ def _cut(name: str, most: int) -> str:
 
 
 def _cut_before_difference(group: Sequence[str], most: int, taken: Sequence[str]) -> dict[str, str]:
-    shared, head = len(os.path.commonprefix([*group])), (most - 2) // 3
+    columns, head = zip(*group, strict=False), (most - 2) // 3
+    shared = sum(1 for _ in itertools.takewhile(lambda chars: len({*chars}) == 1, columns))
     ends = {name: name[max(head, shared - 1) :] for name in group}
     return {name: f"{name[:head]}…{_cut(end, most - head - 1)}" for name, end in ends.items()}
 
