@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
-from ablate.compare.text.plain import paragraph
 from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
 from ablate.config.merge import merge
@@ -55,19 +54,18 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     known = journals.read_all(workspace.store, plan.record.trial_ids())
     known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
     done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
-    return "\n".join(
-        [
-            f"{plan.record.key}: {plan.record.question}",
-            f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
-            f"base arm '{plan.record.base_arm}'",
-            "",
-            *_arms(plan, done),
-            "",
-            *_searches(plan),
-            *_sizes(plan, workspace),
-            _cost(plan, searches, done, workspace),
-        ]
-    )
+    above = [
+        f"{plan.record.key}: {plan.record.question}",
+        f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
+        f"base arm '{plan.record.base_arm}'",
+    ]
+    below = [
+        *_searches(plan),
+        *_sizes(plan, workspace),
+        _cost(plan, searches, done, workspace),
+    ]
+    written = [*text.sentences(above), "", *_arms(plan, done), "", *text.sentences(below)]
+    return "\n".join(written)
 
 
 def _so_far(plan: Plan, searches: Sequence[SearchLeft]) -> StudyRecord:
@@ -138,7 +136,7 @@ def _inherited(plan: Plan) -> list[str]:
     for arm, word in words.items():
         rows = ", ".join(f"'{row}'" for row in word.over)
         line = f"{arm} starts from the best of the search of {word.arm}, and searches only {rows}."
-        lines += paragraph(line, text.terminal_width())
+        lines.append(line)
     return lines
 
 

@@ -122,7 +122,7 @@ def test_frozen_and_re_tuned_deltas_are_side_by_side(by_hand):
     assert titles[:3] == ["arm", "Δ frozen (laptop)", "verdict"]
     assert titles[3:] == ["Δ re-tuned (tuned; of the settings found)", "verdict"]
     assert [row[0] for row in rows] == ["base", "better"]
-    assert (rows[1][2], rows[1][4]) == ("lower", "no verdict")
+    assert (rows[1][2], rows[1][4]) == ("better", "no verdict")
 
 
 def test_with_three_searches_an_arm_both_have_verdicts(by_hand):
@@ -131,7 +131,7 @@ def test_with_three_searches_an_arm_both_have_verdicts(by_hand):
     assert table is not None
     titles, rows = table.headings, table.rows
     assert titles[3] == "Δ re-tuned (tuned)"
-    assert rows[1][2] == "lower" and rows[1][4].startswith("undecided")
+    assert rows[1][2] == "better" and rows[1][4].startswith("undecided")
 
 
 def test_scales_of_other_corpora_or_without_a_search_are_not_set_side_by_side(by_hand):

@@ -80,7 +80,7 @@ def test_the_table_says_that_a_factor_helps_only_without_another(by_hand):
     effects = effects_of(by_hand, design, drawn(2, design, truth))
     assert "a: on vs off helps with b off; with b on it is not shown to help." in effects.readings
     interaction = next(effect for effect in effects.effects if effect.kind == "interaction")
-    assert interaction.verdict == "higher"
+    assert interaction.verdict == "worse"
     assert interaction.difference.mean == pytest.approx(0.2, abs=0.05)
 
 
@@ -99,7 +99,7 @@ def test_without_an_interaction_there_is_no_reading_of_one(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     truth = {"off": 0.0, "on": -0.2}
     effects = effects_of(by_hand, design, drawn(3, design, lambda at: truth[at["a"]]))
-    assert [effect.verdict for effect in effects.effects] == ["lower", "undecided", "undecided"]
+    assert [effect.verdict for effect in effects.effects] == ["better", "undecided", "undecided"]
     assert effects.simple == effects.readings == ()
 
 
@@ -154,7 +154,7 @@ def test_a_main_effect_keeps_its_interactions_as_aliases(by_hand):
         "b: on vs off = a × c",
         "c: off vs on = a × b",  # the base arm, with a and b off, has c on
     ]
-    assert [e.verdict for e in effects.effects] == ["undecided", "undecided", "higher"]
+    assert [e.verdict for e in effects.effects] == ["undecided", "undecided", "worse"]
 
 
 def test_other_designs_have_no_effects(by_hand):
@@ -222,7 +222,7 @@ def test_intervals_cover_at_their_rate_and_holm_keeps_the_family(by_hand):
         wrong += any(e.verdict != "undecided" for e in effects.values())
         low, high = real.difference.interval or (0.0, 0.0)
         covered += low <= -0.05 <= high
-        found_it += real.verdict == "lower"
+        found_it += real.verdict == "better"
     assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
     assert stats.binomtest(covered, num, 0.95).pvalue > 0.01
     assert found_it > 0.5 * num

@@ -75,7 +75,7 @@ def test_csv_has_every_number_unrounded(by_hand):
     assert (base["seeds"], base["planned"], base["holes"]) == ("4", "5", "1")
     arm = by_arm["b_arm & co", "test"]
     assert float(arm["low_nats"]) < float(arm["delta_nats"]) < float(arm["high_nats"]) < 0
-    assert arm["verdict"] == "lower" and by_arm["b_arm & co", "valid"]["verdict"] == ""
+    assert arm["verdict"] == "better" and by_arm["b_arm & co", "valid"]["verdict"] == ""
 
 
 def test_html_is_one_page_and_escaped(by_hand):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.compare.plots.style import labels
 from ablate.compare.statistics.paired import MAX_PAIRS
 from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
 from ablate.compare.text.figures import count, decimal, duration, signed
+from ablate.compare.text.labels import labels
 from ablate.compare.text.plain import display_width, paragraph, printable
 from ablate.config.metrics import ACCURACY, PERPLEXITY
 from ablate.results.arm import Counts

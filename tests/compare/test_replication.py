@@ -105,7 +105,7 @@ def test_searches_are_counted_as_such_in_what_would_decide(by_hand):
 def test_three_searches_may_be_decided(by_hand):
     summary = summary_of(tuned(by_hand, 3))
     better = summary.arm("better")
-    assert better.comparison is not None and better.comparison.verdict == "lower" and better.best
+    assert better.comparison is not None and better.comparison.verdict == "better" and better.best
     assert "*" in written(summary) and "settings found" not in written(summary)
 
 
@@ -151,7 +151,7 @@ def test_effects_are_paired_by_search_or_have_no_verdict(by_hand):
     assert few.effects.simple == few.effects.readings == ()
     assert "no verdict (2 searches)" in written(few)
     assert {e.difference.num_pairs for e in enough.effects.effects} == {3}
-    assert {e.verdict for e in enough.effects.effects} == {"lower"}
+    assert {e.verdict for e in enough.effects.effects} == {"better"}
     assert "over 3 searches" in in_one_line(written(enough))
 
 

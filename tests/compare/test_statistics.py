@@ -105,8 +105,8 @@ def test_holm_keeps_the_error_of_the_family():
 def test_verdicts_name_a_direction_only_where_the_corrected_test_does():
     lower = ours.paired_difference([-1.0, -1.01, -0.99])
     higher = ours.paired_difference([1.0, 1.01, 0.99])
-    assert ours.verdict(lower, 0.01) == "lower"
-    assert ours.verdict(higher, 0.01) == "higher"
+    assert ours.verdict(lower, 0.01) == "better"
+    assert ours.verdict(higher, 0.01) == "worse"
     assert ours.verdict(lower, 0.051) == "undecided"
     assert ours.verdict(None, None) == "undecided"
 
@@ -115,7 +115,7 @@ def test_rounding_is_a_part_of_the_values_whatever_their_size():
     for size in (1e-13, 4.0, 1e13):
         values = [(size * (1 + 0.01 * i), size * (1 + 0.01 * i + d)) for i, d in enumerate(NEAR)]
         difference = ours.paired_difference([b - a for a, b in values], size=2 * size)
-        assert difference and ours.verdict(difference, difference.p) == "higher"
+        assert difference and ours.verdict(difference, difference.p) == "worse"
         noise = [size * (1 + 0.01 * i) * 1e-15 for i in (-1, 1, 2)]
         same = ours.paired_difference(noise, size=size)
         assert same and (same.mean, same.spread, same.p) == (0, 0, 1)

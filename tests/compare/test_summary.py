@@ -38,7 +38,7 @@ def test_a_whole_table(by_hand):
     assert base.cells["test"].floor_ratio == pytest.approx(ppl.mean() / math.exp(3.9))
     assert base.comparison is None
     assert doc.num_parameters == 1_234_567
-    assert doc.comparison.verdict == "lower"
+    assert doc.comparison.verdict == "better"
     assert doc.comparison.delta == pytest.approx(100 * math.expm1(-0.052))
     assert doc.comparison.interval[0] < doc.comparison.delta < doc.comparison.interval[1] < 0
     assert noise.comparison.verdict == "undecided"
@@ -97,7 +97,7 @@ def test_an_arm_that_lost_its_bad_seeds_is_not_called_lower(by_hand, status):
 def test_but_it_may_be_called_higher(by_hand):
     study = by_hand({"base": LOWER, "doc": BASE})
     study.end("doc-2", "diverged")
-    assert summary_of(study).arm("doc").comparison.verdict == "higher"
+    assert summary_of(study).arm("doc").comparison.verdict == "worse"
 
 
 def test_a_base_arm_that_lost_seeds_makes_no_arm_higher(by_hand):
@@ -112,7 +112,7 @@ def test_a_failure_only_costs_a_pair(by_hand):
     study.end("doc-2", "failed", reason="out of memory")
     doc = summary_of(study).arm("doc")
     assert doc.counts.failed == 1
-    assert doc.comparison.verdict == "lower"
+    assert doc.comparison.verdict == "better"
 
 
 def test_what_failed_because_its_parent_diverged_has_diverged(by_hand):
@@ -219,7 +219,7 @@ def test_without_test_readings_validation_decides(by_hand):
         del journal.outcome.metrics["test_nll"]
     summary = summary_of(study)
     assert summary.split == "valid"
-    assert summary.arm("doc").comparison.verdict == "lower"
+    assert summary.arm("doc").comparison.verdict == "better"
     assert summary.arm("doc").best
 
 
@@ -311,7 +311,7 @@ def test_a_known_effect_is_found_and_its_interval_covers_it(by_hand):
     generator = np.random.default_rng(5)
     tables = [simulated(by_hand, generator, 4, 8, effect=-0.03) for _ in range(200)]
     comparisons = [table.arm("arm1").comparison for table in tables]
-    assert sum(comparison.verdict == "lower" for comparison in comparisons) > 190
+    assert sum(comparison.verdict == "better" for comparison in comparisons) > 190
     intervals = [comparison.difference.interval for comparison in comparisons]
     assert np.mean([low <= -0.03 <= high for low, high in intervals]) == pytest.approx(
         0.95, abs=0.035
@@ -324,7 +324,7 @@ def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
     study = by_hand({**losses, "apart": [4.0, 5.25, 6.5]})  # by 0, 1 and 2
     compared = {arm.name: arm.comparison for arm in summarise(study.record, study.journals).arms}
     reasons = {name: one.reason for name, one in compared.items() if one}
-    assert reasons == {"less": "no spread", "same": "", "apart": ""}
+    assert reasons == {"less": "no spread", "same": "same results", "apart": ""}
     assert compared["less"].delta < 0 and compared["less"].helps is None
 
 

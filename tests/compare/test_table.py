@@ -199,6 +199,8 @@ def test_a_withheld_verdict_names_the_arm_that_it_is_compared_with(by_hand):
     study.arm_fields["d"] = {"against": "b"}
     for index in range(3):
         study.plan(f"b-{index}", "d", index)
-    assert "No verdict on d: it is b, trial for trial." in " ".join(shown(study).split())
+    assert "No verdict on d: its settings are those of b, and so are its trials." in " ".join(
+        shown(study).split()
+    )
     del study.journals["base-1"]
     assert "some of its trials or the base arm's are still to run" in " ".join(shown(study).split())

@@ -19,6 +19,7 @@ from ablate.compare.text.plain import display_width, paragraph, printable
 
 WIDTH = 100  # of files and pipes
 LEAST, MOST = 60, 200  # of terminals
+UNLIMITED = 10_000  # columns where programs read a line as a whole
 MARK = "*"
 GAP = "  "
 COMFORTABLE = 16  # a table is split before a column that wraps is narrower than this
@@ -61,6 +62,12 @@ def write(table: Table, width: int | None = None, unicode: bool = True) -> str:
 def lines(table: Table, width: int | None = None) -> list[str]:
     """The headings and rows alone."""
     return _lines(_as_text(table), terminal_width() if width is None else width, "-")
+
+
+def sentences(texts: Iterable[str]) -> list[str]:
+    """Texts wrapped to the terminal; in files and pipes each is one line."""
+    width = terminal_width(UNLIMITED)
+    return [line for text in texts for line in paragraph(text, width, GAP) or [""]]
 
 
 def aligned(

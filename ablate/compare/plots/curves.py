@@ -11,6 +11,7 @@ from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.statistics import paired as statistics
+from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
 
 GREY = fig.Look(colour="#d9d9d9", width=0.7)
@@ -51,7 +52,7 @@ def _panels(
     behind = [_line(curve, GREY) for curve in curves.values()]
     behind += [_line(curves[base], DASHED)] if base in curves else []
     _, top = y.limits or (0.0, math.inf)
-    titles = style.labels([*curves], 22)
+    titles = labels([*curves], 22)
     for title, (name, curve) in zip(titles, curves.items(), strict=True):
         yield fig.Panel(
             x=x,

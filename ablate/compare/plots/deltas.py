@@ -12,6 +12,7 @@ from ablate.compare.plots import figure as fig
 from ablate.compare.table import columns
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import changed
+from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
 from ablate.results.replication import plural
 
@@ -98,9 +99,9 @@ def _names(arms: Sequence[str], summary: Summary) -> list[str]:
     """The arms' names, each with the arm that it is compared with, unless the axis names that."""
     elsewhere = columns.elsewhere_noted(summary)
     if not elsewhere:
-        return style.labels(arms)
-    others = dict(zip(elsewhere, style.labels([*elsewhere.values()], 18), strict=True))
-    named = zip(arms, style.labels(arms, 24), strict=True)
+        return labels(arms)
+    others = dict(zip(elsewhere, labels([*elsewhere.values()], 18), strict=True))
+    named = zip(arms, labels(arms, 24), strict=True)
     return [f"{name} (less {others[arm]})" if arm in others else name for arm, name in named]
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.plots import style
+from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
 
 
@@ -106,7 +107,7 @@ class Panel:
     def ends(self) -> Iterator[Label]:
         """The names of the series at their last points, which limits may cut off."""
         low, high = self.y.limits or (float("-inf"), float("inf"))
-        names = style.labels([series.name for series in self.series], self.longest)
+        names = labels([series.name for series in self.series], self.longest)
         for series, name in zip(self.series, names, strict=True):
             value = series.y[-1]
             place = min(max(value, low), high)

@@ -10,6 +10,7 @@ from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import shared_seeds, within
 from ablate.compare.statistics.effects import Design, design_of
+from ablate.compare.text.labels import labels
 from ablate.results.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot
@@ -44,7 +45,7 @@ def _panel(material: Material, design: Design, a: str, b: str) -> fig.Panel:
         _line(material, design, [{a: at, b: level} for at in levels], index, f"{b}: {level}")
         for index, level in enumerate(design.levels[b])
     ]
-    ticks = [*enumerate(style.labels([*levels], 14))]
+    ticks = [*enumerate(labels([*levels], 14))]
     x = fig.Axis(a, (-0.3, len(levels) - 0.7), ticks=ticks)
     y = fig.Axis(f"{summary.unit} of {summary.split}")
     return fig.Panel(x=x, y=y, marks=lines, names="legend")

@@ -22,8 +22,8 @@ _WITHHELD = {
     "lost seeds": "the seeds it lost to divergence or early stopping may have been its worst",
     "other arm lost seeds": "{other} lost seeds to divergence or early stopping",
     "same trials": "its settings are those of {other}, and so are its trials",
-    "same results": "every seed has exactly the result of {other}, so nothing that it differs in was "
-    "read or had an effect",
+    "same results": "every seed has exactly the result of {other}: what it differs in was not "
+    "read, or changed nothing",
     "1 pair": "one pair of seeds has no spread",
     "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }

@@ -67,24 +67,26 @@ def also_different(record: StudyRecord, journals: Mapping[str, Journal]) -> Iter
     """What arms differ in from the base arm apart from what the study lists for them, and listed
     values that became others at this scale."""
     configs = {arm.name: _trained(record, journals, arm.name) for arm in record.arms}
+    trained = [arm for arm in record.arms if configs[arm.name]]
     searched = _searched(record, journals)
-    base, groups, adapted = record.arm(record.base_arm), dict[str, list[str]](), list[str]()
-    for arm in record.arms:
-        own, theirs = configs[arm.name], configs[base.name]
-        if not own or not theirs:
-            continue
-        adapted += [f"{value} ({arm.name})" for value in _adapted(arm, own, searched)]
-        if arm is not base and arm.against in (None, base.name):
+    groups: dict[str, list[str]] = {}
+    for base in (arm for arm in trained if arm.name == record.base_arm):
+        for arm in (each for each in trained if each.against in (None, base.name)):
             listed = {*arm.changes, *base.changes, *searched}
-            fields = _unlisted(own, theirs, listed)
+            fields = _unlisted(configs[arm.name], configs[base.name], listed)
             groups.setdefault(", ".join(_few(_joined(fields))), []).append(arm.name)
     groups.pop("", None)
     if groups:
         texts = [f"{', '.join(_few(arms))}: {fields}" for fields, arms in groups.items()]
         yield (
-            f"Also different from {base.name}, besides what the study lists for the arm: "
+            f"Also different from {record.base_arm}, besides what the study lists for the arm: "
             f"{'; '.join(_few(texts))}."
         )
+    adapted = [
+        f"{value} ({arm.name})"
+        for arm in trained
+        for value in _adapted(arm, configs[arm.name], searched)
+    ]
     if adapted:
         yield f"At scale {record.scale} trained with {'; '.join(_few(adapted))}."
 

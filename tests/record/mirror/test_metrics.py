@@ -180,7 +180,7 @@ def test_a_change_is_in_the_direction_of_its_metric(recorded):
     assert change.difference.mean == pytest.approx(0.024)
     table = matched_table.table(result)
     row = dict(zip(table.headings, table.rows[0], strict=True))
-    assert (row["metric"], row["better"], row["verdict"]) == ("accuracy", "higher", "higher")
+    assert (row["metric"], row["better"], row["verdict"]) == ("accuracy", "higher", "better")
     assert "difference_nats" not in row and row["difference"] == pytest.approx(0.024)
     low, high = row["low"], row["high"]
     assert low < row["difference"] < high
@@ -197,7 +197,7 @@ def test_changes_by_two_metrics_name_them(recorded):
     table = matched_table.table(result)
     rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
     assert [row["metric"] for row in rows] == ["accuracy", "nats"]
-    assert [row["verdict"] for row in rows] == ["higher", "higher"]  # softmax has more nats
+    assert [row["verdict"] for row in rows] == ["better", "worse"]  # softmax has more nats
     text = " ".join(matched_table.plain_text(result).split())
     assert "better if above 0 for accuracy in %, below 0 for nats" in text
 
