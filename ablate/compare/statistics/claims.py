@@ -107,8 +107,7 @@ def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Cl
                 metric=own.metric,
                 split=split,
                 ours=ours,
-                theirs=own.metric.loss_of_shown(published[0])
-                - own.metric.loss_of_shown(published[1]),
+                theirs=losses[0] - losses[1],
                 means=(_mean(own, theirs, split), _mean(theirs, own, split)),
                 published=published,
                 verdict=arm.comparison.verdict if decides and arm.comparison else None,
