@@ -277,5 +277,5 @@ def test_what_the_pipeline_lists_of_a_users_task_are_such_draws(tables_of_accura
 def test_an_arm_of_lower_accuracy_is_called_so(tables_of_accuracy):
     """A loss that is higher by forty spreads is an accuracy that is lower."""
     summary = tables_of_accuracy(1, last=5 + 40 * Noise.OWN)
-    assert summary.arm("arm 2").comparison.verdict == Verdict.LOWER
+    assert summary.arm("arm 2").comparison.verdict == Verdict.WORSE
     assert summary.arm("arm 2").comparison.delta < 0
