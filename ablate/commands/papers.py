@@ -11,7 +11,7 @@ from ablate import papers
 from ablate.commands import _options
 from ablate.compare import formats
 from ablate.compare.formats import table_of
-from ablate.compare.formats.text import WIDTH
+from ablate.compare.formats.text import sentences, terminal_width
 from ablate.compare.text.plain import paragraph
 from ablate.errors import ConfigError, unknown
 from ablate.results.verdict import not_comparable
@@ -187,9 +187,15 @@ def _rows(lines: Sequence[_Line]) -> Iterator[str]:
     """Yield the lines of a table: each row, and below it the row's arms and their results."""
     width = max(len(line.system) for line in lines)
     for line in lines:
-        yield f"  {line.system:<{width}}  {line.published}"
+        row = f"  {line.system:<{width}}  {line.published}"
+        if len(row) <= terminal_width():
+            yield row
+        else:
+            yield from (f"  {text}" for text in paragraph(line.system, terminal_width() - 2, "  "))
+            published = paragraph(line.published, terminal_width() - 4, "  ")
+            yield from (f"    {text}" for text in published)
         below = " · ".join(part for part in (line.arms, line.here) if part)
-        yield from (f"      {text}" for text in paragraph(below, WIDTH - 6, "  "))
+        yield from (f"      {text}" for text in paragraph(below, terminal_width() - 6, "  "))
 
 
 def _counts(lines: Sequence[_Line]) -> Iterator[str]:
@@ -199,7 +205,7 @@ def _counts(lines: Sequence[_Line]) -> Iterator[str]:
         by_paper.setdefault(line.paper, []).append(line)
     counts = [f"{paper}: {_count(rows)}" for paper, rows in by_paper.items()]
     total = [f"All: {_count(lines)}"] if len(by_paper) > 1 else []
-    yield "\n".join([*counts, *total])
+    yield "\n".join(sentences([*counts, *total]))
 
 
 def _count(lines: Sequence[_Line]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,34 +49,31 @@ def run(options: argparse.Namespace) -> str:
     return show_plan(options.file, options.scale, _options.workspace(options))
 
 
-WIDTH = 100
-
-
 def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
     study = load(file)
     check_analyses(study)
-    plan = _after_looks(make_plan(study, scale, data=workspace.data), workspace.store)
+    plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
+    plan = _after_looks(plan, workspace.store)
     searches = _left(plan, workspace.store)
     plan = replace(plan, record=_so_far(plan, searches))
     known = journals.read_all(workspace.store, plan.record.trial_ids())
     known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
     done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
-    return "\n".join(
-        [
-            f"{plan.record.key}: {plan.record.question}",
-            f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
-            f"base arm '{plan.record.base_arm}'",
-            *_looks(plan.record),
-            "",
-            *_arms(plan, done),
-            "",
-            *_searches(plan),
-            *_finds(plan, workspace.store),
-            *_sizes(plan, workspace),
-            _cost(plan, searches, done, workspace),
-        ]
-    )
+    above = [
+        f"{plan.record.key}: {plan.record.question}",
+        f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
+        f"base arm '{plan.record.base_arm}'",
+        *_looks(plan.record),
+    ]
+    below = [
+        *_searches(plan),
+        *_finds(plan, workspace.store),
+        *_sizes(plan, workspace),
+        _cost(plan, searches, done, workspace),
+    ]
+    written = [*text.sentences(above), "", *_arms(plan, done), "", *text.sentences(below)]
+    return "\n".join(written)
 
 
 def _after_looks(plan: Plan, store: Store) -> Plan:
@@ -137,7 +133,7 @@ def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
         ]
         for arm in plan.record.arms
     ]
-    return text.lines(table_of(["arm", "parameters", *stages, "done"], rows), WIDTH)
+    return text.lines(table_of(["arm", "parameters", *stages, "done"], rows))
 
 
 def _searches(plan: Plan) -> list[str]:
@@ -171,8 +167,7 @@ def _finds(plan: Plan, store: Store) -> list[str]:
     sentences = [foreseen(record, store, stated)]
     if any(search.words.early_stopping and not search.parents for search in plan.searches):
         sentences.append(crossing.warning(record, store))
-    lines = [line for sentence in sentences for line in textwrap.wrap(sentence, WIDTH)]
-    return [*lines, ""] if lines else []
+    return [*sentences, ""] if sentences else []
 
 
 def _inherited(plan: Plan) -> list[str]:
@@ -182,7 +177,7 @@ def _inherited(plan: Plan) -> list[str]:
     for arm, word in words.items():
         rows = ", ".join(f"'{row}'" for row in word.over)
         line = f"{arm} starts from the best of the search of {word.arm}, and searches only {rows}."
-        lines += textwrap.wrap(line, WIDTH)
+        lines.append(line)
     return lines
 
 

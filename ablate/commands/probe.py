@@ -39,8 +39,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Measure trials with more threads or more workers; return the table."""
-    data = _options.workspace(options).data
-    return show_probe(make_plan(load(options.file), options.scale, data=data), data)
+    opened = _options.workspace(options)
+    data, stores = opened.data, [opened.store]
+    plan = make_plan(load(options.file), options.scale, data=data, stores=stores)
+    return show_probe(plan, data)
 
 
 SECONDS = 4.0
@@ -95,7 +97,7 @@ def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
             "with another number of threads are other trials, as they sum in another order."
         )
     title = f"{trial.arm}, {cores} cores, {SECONDS:g} s each"
-    return "\n".join([title, "", *text.lines(table_of(header, rows), 80), "", advice])
+    return "\n".join([title, "", *text.lines(table_of(header, rows)), "", advice])
 
 
 def _rate(trial: Trial, workers: int, data: str, seconds: float) -> float:

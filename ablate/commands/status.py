@@ -51,7 +51,8 @@ def show_status(workspace: Workspace, name: str | None) -> str:
         return _one(workspace, study_record.read(store, name))
     keys = study_record.names(store)
     if not keys:
-        return f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
+        none = f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
+        return "\n".join(text.sentences([none]))
     rows = []
     for key in keys:
         record, driver = study_record.read(store, key), running_driver(workspace, key)
@@ -65,6 +66,7 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     known = glance.read_all(workspace.store, record.trial_ids())
     driver = running_driver(workspace, record.key)
     lines = [f"{record.key}: {record.question}"]
+    lines = text.sentences(lines)
     lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
     alive = driver is not None
     rows = [[arm.name, *_counts(record, arm.name, known, alive)] for arm in record.arms]

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
 from ablate.compare.text.figures import NONE, count, decimal, duration, shown
+from ablate.compare.text.labels import labels
 from ablate.compare.text.plain import printable
 from ablate.config.identity import Trial
 from ablate.engine.board import ArmState, Board
@@ -29,6 +30,8 @@ REFRESH_SECONDS = 0.25
 LINE_SECONDS = 20.0  # between plain lines, if there are too many trials for a line each
 SLOWEST_LINES = 600.0  # between plain lines while nothing ends
 FEW_TRIALS = 100  # up to this many trials get a line each
+NARROW = 80  # terminals narrower than this have shorter headings and smaller gaps
+SHORT = {"running": "run", "best valid": "best", "time left": "left"}
 NUM_TROUBLES = 20  # lost trials that are reported one by one; the rest are counted
 
 
@@ -208,7 +211,8 @@ class Live:
         for message in messages:
             if message.stays:
                 self._print(message.text)
-        self._live.update(view(board, now, self._console.height), refresh=True)
+        drawn = view(board, now, self._console.height, self._console.width)
+        self._live.update(drawn, refresh=True)
 
     def close(self, board: Board, now: float) -> None:
         """Stop the display, and print the last line."""
@@ -219,8 +223,8 @@ class Live:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def view(board: Board, now: float, height: int) -> Any:
-    """Return the board as something rich can print, no higher than the terminal."""
+def view(board: Board, now: float, height: int, width: int) -> Any:
+    """Return the board as something rich can print, no higher or wider than the terminal."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -228,25 +232,27 @@ def view(board: Board, now: float, height: int) -> Any:
     room = max(4, height - 8)  # title, two headers, two "more" lines, the bar, some space
     num_running = min(len(board.running), max(2, room // 3))
     last = Table.grid(padding=(0, 2, 0, 0))
-    bar = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=20)
-    last.add_row(bar, _text(progress_line(board, now)))
+    length = 8 if width < NARROW else 20
+    bar = ProgressBar(total=max(1, board.total), completed=len(board.ended), width=length)
+    last.add_row(bar, printable(progress_line(board, now)))  # wraps, where it must
     return Group(
         _text(f"{board.record.key}: {board.record.question}", "bold"),
-        _arms_table(board, now, room - num_running),
-        *([_running_table(board, num_running)] if board.running else []),
+        _arms_table(board, now, room - num_running, width),
+        *([_running_table(board, num_running, width)] if board.running else []),
         last,
     )
 
 
-def _arms_table(board: Board, now: float, room: int) -> Any:
+def _arms_table(board: Board, now: float, room: int, width: int) -> Any:
     arms = list(board.arms.values())
     if len(arms) > room:  # running arms first, then waiting ones, then finished ones
         arms.sort(key=lambda arm: (not arm.running, not arm.left))
-    table = _table("arm", "done", "running", "lost", "best valid", "mean", "time left")
-    for arm in arms[:room]:
+    table = _table(width, "arm", "done", "running", "lost", "best valid", "mean", "time left")
+    names = _names([arm.name for arm in arms[:room]], width)
+    for arm, name in zip(arms, names, strict=False):
         seconds = board.seconds_left(now, [arm])
         table.add_row(
-            _text(arm.name, "bold" if arm.running else ""),
+            _text(name, "bold" if arm.running else ""),
             f"{len(arm.done)}/{arm.total}",
             str(len(arm.running) or ""),
             _text(str(len(arm.lost) or ""), "red"),
@@ -259,12 +265,19 @@ def _arms_table(board: Board, now: float, room: int) -> Any:
     return table
 
 
-def _running_table(board: Board, room: int) -> Any:
-    table = _table("running", "stage", "seed", "epoch", "valid", "tokens/s")
-    for running in list(board.running.values())[:room]:
+def _names(arms: list[str], width: int) -> list[str]:
+    """The arms' names, cut to what the other columns leave of the terminal's width."""
+    return labels(arms, max(12, width - (46 if width < NARROW else 62)))
+
+
+def _running_table(board: Board, room: int, width: int) -> Any:
+    table = _table(width, "running", "stage", "seed", "epoch", "valid", "tokens/s")
+    shown_here = list(board.running.values())[:room]
+    names = _names([running.trial.arm for running in shown_here], width)
+    for running, name in zip(shown_here, names, strict=True):
         trial = running.trial
         table.add_row(
-            _text(trial.arm),
+            _text(name),
             _text(trial.stage),
             str(trial.seed),
             # Rounded down: an epoch is shown as done when it is.
@@ -277,10 +290,13 @@ def _running_table(board: Board, room: int) -> Any:
     return table
 
 
-def _table(first: str, *others: str) -> Any:
+def _table(width: int, first: str, *others: str) -> Any:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    if width < NARROW:
+        others = tuple(SHORT.get(title, title) for title in others)
+    gap = 1 if width < NARROW else 2
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, gap, 0, 0))
     table.add_column(first, no_wrap=True, min_width=12)
     for title in others:
         table.add_column(title, justify="left" if title == "stage" else "right", no_wrap=True)

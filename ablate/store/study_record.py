@@ -74,6 +74,8 @@ class SearchRecord:
     confirming_after: tuple[tuple[int, ...], ...] = ()  # positions of those that each builds on
     shared: bool = False  # another arm's search has the same trials
     ended: bool = False  # it starts no other trial; older records do not say so
+    # Field -> the row of its space that it searches; empty in older records.
+    rows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unrequested(self) -> int:
@@ -120,6 +122,9 @@ class StudyRecord:
     first_seed: int = 1  # default for older records, which do not have it
     imported: str = ""  # where its results come from, if they were not made here
     judged_before: int = 0  # variants that a ledger knows, and that are not in this table
+    settings_of: str = ""  # the scale whose searches found the arms' settings
+    num_searches: int | None = None  # of that scale, for each arm
+    column: str = ""  # of recipes, if the scale names one; older records do not say so
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     margin: float | None = None  # a smaller difference does not matter; on the metric's scale
     # Split -> best possible nats per token.

@@ -541,9 +541,11 @@ def test_a_trial_shared_by_two_arms_is_one_trial():
         assert [len(screen.board.arms[arm].done) for arm in ("base", "again")] == [1, 1]
 
 
-def interactive(record: StudyRecord, clock: Clock, height: int = 40) -> tuple[Screen, Console]:
+def interactive(
+    record: StudyRecord, clock: Clock, height: int = 40, width: int = 100
+) -> tuple[Screen, Console]:
     console = Console(
-        file=io.StringIO(), force_terminal=True, width=100, height=height, record=True
+        file=io.StringIO(), force_terminal=True, width=width, height=height, record=True
     )
     return Screen(record, interactive=True, console=console, clock=clock), console
 
@@ -569,6 +571,25 @@ def test_the_live_view_shows_arms_and_running_trials():
     assert any("48s elapsed · about 21s left · 4 of 6 trials done" in row for row in rows)
     assert "doc [15,5] seed 2 is being retried: its worker died" in rows
     assert rows[-1] == "layers@laptop: stopped, 4 of 6 trials done (1 diverged) after 48s"
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_live_view_fits_a_narrow_terminal(width: int):
+    arms = tuple(f"AWD-LSTM with a mixture of softmaxes, balance {x}" for x in ("0", "0.001"))
+    clock = Clock()
+    screen, console = interactive(record_of(arms=arms, base_arm=arms[0]), clock, width=width)
+    with screen:
+        play(screen, clock, [f"{arms[0]}-0", f"{arms[0]}-1"])
+        screen.started(trial_of(f"{arms[1]}-0"))
+        screen.progress(f"{arms[1]}-0", epoch(1))
+        console.export_text()
+        screen.refresh()
+    rows = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert any(row.endswith("ance 0 2/2 54.60 54.60±0.00") for row in rows)
+    assert any("0.001 0/2 1 – – " in row for row in rows)
+    assert any("0.001 train 1 1/4 90.02 4k" in row for row in rows)
+    assert "2 of 4 trials done · 1 running" in " ".join(rows)
+    assert "…" not in "".join(row for row in rows if "elapsed" in row)
 
 
 def test_the_live_view_is_no_higher_than_the_terminal():

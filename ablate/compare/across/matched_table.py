@@ -161,7 +161,7 @@ def _is_zero(value: str) -> bool:
     return value in ("0", "0.0")
 
 
-def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
+def plain_text(exchanged: Exchange, width: int | None = None) -> str:
     """The changes for a terminal."""
     what, changes = ", ".join(exchanged.names), exchanged.changes
     wording = Wording(exchanged)
@@ -169,7 +169,9 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         none = (
             f"No two of {counted(exchanged.num_trials, 'completed trial')} differ only in {what}."
         )
-        return "\n".join(paragraph(" ".join([none, *other_trials(exchanged)]), width))
+        return "\n".join(
+            paragraph(" ".join([none, *other_trials(exchanged)]), width or text.terminal_width())
+        )
     rows = _shown_rows(exchanged, wording)
     studies = sorted({study for change in changes for study in change.studies})
     notes = [
@@ -230,7 +232,7 @@ def _verdict(change: Change, p_holm: float | None) -> Verdict:
 def _cut(change: Change, interval: tuple[float, float]) -> tuple[float, float]:
     """The part of an interval that is possible, from the mean of the first trials."""
     metric = change.metric
-    if not _as_read(metric):
+    if metric.in_percent:
         return interval
     low, high = ((end - change.at) / metric.factor for end in metric.range)
     return within(interval, (low, high))

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.plots import style
+from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
 
 
@@ -21,7 +22,7 @@ class Look:
 
     colour: str = style.BLACK
     dashes: tuple[float, ...] = ()  # lengths of strokes and gaps; none: solid
-    width: float = 1.5
+    width: float = 1.5  # 0: markers alone
     marker: str = ""  # as matplotlib names them
     size: float = 5
     hollow: bool = False  # markers
@@ -106,8 +107,9 @@ class Panel:
     def ends(self) -> Iterator[Label]:
         """The names of the series at their last points, which limits may cut off."""
         low, high = self.y.limits or (float("-inf"), float("inf"))
-        for series in self.series:
-            value, name = series.y[-1], style.shortened(series.name, self.longest)
+        names = labels([series.name for series in self.series], self.longest)
+        for series, name in zip(self.series, names, strict=True):
+            value = series.y[-1]
             place = min(max(value, low), high)
             if value != place:
                 number = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"

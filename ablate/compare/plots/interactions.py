@@ -8,8 +8,9 @@ from ablate.compare.material import Material
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import shared_seeds
+from ablate.compare.statistics.against import shared_seeds, within
 from ablate.compare.statistics.design import Design, design_of
+from ablate.compare.text.labels import labels
 from ablate.results.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot
@@ -44,7 +45,7 @@ def _panel(material: Material, design: Design, a: str, b: str) -> fig.Panel:
         _line(material, design, [{a: at, b: level} for at in levels], index, f"{b}: {level}")
         for index, level in enumerate(design.levels[b])
     ]
-    ticks = [(i, style.shortened(level, 14)) for i, level in enumerate(levels)]
+    ticks = [*enumerate(labels([*levels], 14))]
     x = fig.Axis(a, (-0.3, len(levels) - 0.7), ticks=ticks)
     y = fig.Axis(f"{summary.unit} of {summary.split}")
     return fig.Panel(x=x, y=y, marks=lines, names="legend")
@@ -53,9 +54,14 @@ def _panel(material: Material, design: Design, a: str, b: str) -> fig.Panel:
 def _line(
     material: Material, design: Design, at: list[dict[str, str]], index: int, name: str
 ) -> fig.Series:
-    show = material.summary.metric.show
+    metric = material.summary.metric
+    show = metric.show
     cells = [_cell(material, design, each) for each in at]
-    ends = [sorted((show(mean - half), show(mean + half))) for mean, half in cells]
+    # A t interval may leave what the metric can be.
+    ends = [
+        within((low, high), metric.range)
+        for low, high in (sorted((show(mean - half), show(mean + half))) for mean, half in cells)
+    ]
     return fig.Series(
         x=[x + 0.04 * index for x in range(len(at))],  # so that bars do not hide others
         y=[show(mean) for mean, _ in cells],

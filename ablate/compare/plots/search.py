@@ -14,6 +14,7 @@ from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.text.figures import shown
+from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
 from ablate.results.result import result_of
 from ablate.store.journal import Journal
@@ -134,7 +135,7 @@ def _scale(key: str, values: Sequence[Any]) -> Scale:
         return Scale(title, heights, [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")])
     choices = sorted(set(map(_text, values)))
     last = max(1, len(choices) - 1)
-    marks = [(i / last, style.shortened(text, 14)) for i, text in enumerate(choices)]
+    marks = [(i / last, text) for i, text in enumerate(labels(choices, 14))]
     return Scale(title, [choices.index(_text(value)) / last for value in values], marks)
 
 

@@ -91,8 +91,3 @@ def marker(index: int) -> dict[str, Any]:
     """Colour and marker of the index-th line, for matplotlib."""
     colour, _, form = nth(index)
     return {"color": colour, "marker": form}
-
-
-def shortened(name: str, most: int = 34) -> str:
-    """Return a name cut to fit a legend."""
-    return name if len(name) <= most else f"{name[: most - 1]}…"

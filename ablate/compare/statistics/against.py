@@ -85,12 +85,11 @@ class Judge:
         reason: str,
         family: int,
         *,
-        at: float,
         possible: tuple[float, float],
     ) -> Comparison:
         """The verdict on one of a family of differences, or `reason` why there is none.
 
-        The difference is shown from the value `at`; `possible` is the range of what is shown.
+        `possible` is the range of what is shown.
         """
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
@@ -99,7 +98,8 @@ class Judge:
         known = not reason and self.looks.as_planned
         below = self._within(difference, family) if known else ""
         if reason:
-            verdict = Verdict.WITHHELD if withheld else Verdict.UNDECIDED
+            untested = withheld or reason in ("same trials", "same results")
+            verdict = Verdict.WITHHELD if untested else Verdict.UNDECIDED
         elif below and not verdict.decided:
             verdict = Verdict.SAME
         open_ = verdict == Verdict.UNDECIDED and not reason and difference.spread
@@ -108,12 +108,12 @@ class Judge:
         interval, is_cut = None, False
         if difference.interval is not None:
             # Sorted, since of a metric that is better if higher, a lower loss is the higher end.
-            low, high = sorted(self.metric.shift(end, at) for end in difference.interval)
+            low, high = sorted(map(self.metric.change, difference.interval))
             interval = within((low, high), possible)
             is_cut = interval != (low, high)
         return Comparison(
             difference=difference,
-            delta=self.metric.shift(difference.mean, at),
+            delta=self.metric.change(difference.mean),
             interval=interval,
             is_cut=is_cut,
             p_holm=p_holm,
@@ -153,12 +153,10 @@ def compared(
         if difference is not None:
             verdict = statistics.verdict(difference, p, judge.alpha)
             reason = _reservation(arm, base, difference, verdict, judge)
-            at = statistics.mean(
-                judge.metric.show(base.values[i]) for i in shared_seeds([arm, base])
-            )
-            low, high = judge.metric.range
+            losses = [base.values[index] for index in shared_seeds([arm, base])]
+            possible = possible_changes(losses, judge.metric)
             comparisons[arm.name] = judge.comparison(
-                difference, p, reason, family.num, at=at, possible=(low - at, high - at)
+                difference, p, reason, family.num, possible=possible
             )
     best = _best(arms, judge)
     return [_summary(arm, comparisons.get(arm.name), arm.name == best) for arm in arms]
@@ -182,6 +180,18 @@ def _reference(arm: ArmResult, arms: Sequence[ArmResult]) -> ArmResult | None:
     if arm.against is None:
         return next((other for other in arms if other.is_base), None)
     return next((other for other in arms if other.name == arm.against), None)
+
+
+def possible_changes(losses: Sequence[float], metric: Metric) -> tuple[float, float]:
+    """From the mean of the compared arm's losses to either end of what the metric can be.
+
+    On a scale of logarithms or log odds, no interval leaves what is possible.
+    """
+    if metric.in_percent:
+        return -math.inf, math.inf
+    at = statistics.mean(map(metric.show, losses))
+    low, high = metric.range
+    return low - at, high - at
 
 
 def _difference(arm: ArmResult, base: ArmResult, judge: Judge) -> Difference | None:
@@ -217,6 +227,8 @@ def _reservation(
         return f"{missing} to run"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
+    if difference.num_pairs >= statistics.MIN_PAIRS and not any(difference.deltas):
+        return "same results"
     # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
     if lost_seeds(own) and verdict != Verdict.WORSE:
         return "lost seeds"

@@ -139,17 +139,12 @@ def _judged(
     num: int,
 ) -> tuple[Effect, ...]:
     """The effects, each at the mean over the design; `num` tests share the error with each."""
-    seeds = shared_seeds(arms)
-    means = [mean for arm in arms for mean in judge.replication.means(arm.values, seeds)]
-    at = judge.metric.show(statistics.mean(means))
     shown = []
     for one, p in zip(contrasted, corrected, strict=True):
         reach, contrast = _reach(one.contrast, judge.metric), one.contrast
         decided = statistics.verdict(one.difference, p, judge.alpha)
         reason = _reservation(one.arms, one.difference, decided, judge)
-        comparison = judge.comparison(
-            one.difference, p, reason, num, at=at, possible=(-reach, reach)
-        )
+        comparison = judge.comparison(one.difference, p, reason, num, possible=(-reach, reach))
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
         shown.append(Effect(**vars(comparison), **named))
     return tuple(shown)
@@ -158,8 +153,8 @@ def _judged(
 def _reach(contrast: Contrast, metric: Metric) -> float:
     """The largest size that a contrast can have: all arms of one sign at either end."""
     low, high = metric.range
-    linear = metric.scale == "linear"  # others are shown as a change of the design's mean
-    return float(abs(contrast.weights).sum() / 2 * (high - low)) if linear else math.inf
+    whole = float(abs(contrast.weights).sum() / 2 * (high - low))
+    return math.inf if metric.in_percent else whole
 
 
 def _reservation(
@@ -203,11 +198,11 @@ def _notes(
     tested = f"Holm-corrected over {family.num} tests, those of the arms among them"
     if replication.of_settings_found:
         tested = "of the settings found, without a verdict"
+    percent = ", shown in percent" if judge.metric.in_percent else ""
     yield (
         f"Effects: paired contrasts over {counted(pairs, replication.unit)}, {tested}; in "
-        f"{judge.metric.scale_name}, "
-        "shown as a change of the design's mean. An interaction is how much more the first "
-        "bought where the second was changed as well."
+        f"{judge.metric.scale_name}{percent}. An interaction is how much more the first bought "
+        "where the second was changed as well."
     )
     if simple:
         yield (

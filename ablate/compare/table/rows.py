@@ -14,13 +14,14 @@ from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
 from ablate.results.looks import Looks
 from ablate.results.replication import MIN_PAIRS, Replication
+from ablate.results.settings import Found
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A difference and its verdict. `delta` and `interval`: in the table's unit."""
+    """A difference and its verdict. `delta` and `interval`: as `Metric.change` shows them."""
 
     difference: Difference  # of losses: below 0 is better
     delta: float
@@ -48,11 +49,20 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shift:
+    """A difference in a further metric of the study, as `Metric.change` shows it; not tested."""
+
+    delta: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmSummary(ArmResult):
     """A row of the table: an arm's results, and how it compares."""
 
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
+    further: tuple[Shift | None, ...] = ()  # of each of `others`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +81,7 @@ class Summary:
     ensembles: tuple[EnsembleResult, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
     effects: Effects | None = None  # of a factorial's factors
+    found: Found = field(default_factory=dict)  # by the searches that are over
     # (arm, metric, split) -> the verdict on the published number.
     verdicts: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 
@@ -112,7 +123,7 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect(Comparison):
-    """One contrast. `delta` and `interval` are taken at the mean over the design."""
+    """One contrast."""
 
     name: str
     kind: str  # main, interaction, simple

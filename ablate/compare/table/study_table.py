@@ -11,19 +11,26 @@ from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
+from ablate.compare.table.claimed import claims_table
 from ablate.compare.table.rows import ArmSummary, Effect, Summary
-from ablate.compare.text.figures import NONE
+from ablate.compare.table.settings import found_by_searches
+from ablate.compare.table.wins import about_wins
+from ablate.compare.text.figures import NONE, changed
 from ablate.config.metrics import SPLIT
 from ablate.results.replication import plural
-
-EFFECT_SIZE = "Effect size: Hedges' g, the mean over the spread of the differences."
 
 
 def study_table(
     summary: Summary, *, other_scales: Sequence[Table] = (), reference: str = ""
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
-    further = [table for table in (_effects(summary), *_published(summary)) if table is not None]
+    parts = (
+        _effects(summary),
+        found_by_searches(summary),
+        *_published(summary),
+        claims_table(summary),
+    )
+    further = [table for table in parts if table is not None]
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return for_people(
@@ -48,12 +55,12 @@ def _effects(summary: Summary) -> Table | None:
         return None
     digits, tests = shown.decimals(summary), shown.columns_of_tests(summary)
     p_holm = [replace(column, heading="Holm p") for column in tests if column.name == "p_holm"]
-    delta = f"Δ, {summary.split} [{shown.interval_heading(summary)}]"
+    delta = f"{shown.delta_name(summary)}, {summary.split} [{shown.interval_heading(summary)}]"
     columns = [
         Column("effect", attrgetter("names"), left=True),
-        Column(delta, lambda e: shown.with_interval(e.delta, e.interval, digits)),
+        Column(delta, lambda e: changed(summary.metric, e.delta, e.interval, digits)),
         *([] if summary.replication.of_settings_found else p_holm),
-        Column("verdict", _with_reason, left=True),
+        Column("verdict", _with_reason, left=True, wraps=True, first=1),
     ]
     return for_people(columns, effects.every, notes=[*effects.readings, *effects.notes])
 
@@ -88,7 +95,7 @@ def _next_to_paper(summary: Summary, name: str, index: int, split: str) -> list[
         Column(f"{name}, next to the paper", attrgetter("name"), left=True),
         Column("ours", lambda a: shown.mean_and_spread(a.every[index].cells.get(split), digits)),
         Column("published", published),
-        Column("verdict", verdict, left=True),
+        Column("verdict", verdict, left=True, wraps=True),
     ]
 
 
@@ -114,19 +121,15 @@ def _less_another(summary: Summary, arm: str) -> str:
 def _about_tests(summary: Summary) -> str:
     """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
     replication = summary.replication
-    compared = [arm.comparison for arm in summary.arms if arm.comparison]
-    effects = summary.effects.every if summary.effects else ()
-    any_cut = any(tested.is_cut for tested in (*compared, *effects))
-    uncut = " These intervals are not cut." if any_cut else ""
     if replication.of_settings_found:
         return (
             f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
-            f"interval, which is of the settings found, and nothing is tested. {EFFECT_SIZE}{uncut}"
+            "interval, which is of the settings found, and nothing is tested. "
+            f"{about_wins(summary)}"
         )
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
         f"that of the {summary.looks.test} after Holm's correction over the whole page: arms, main "
         "effects and interactions are one family, and effects within a decided interaction share "
-        "its part. "
-        f"{EFFECT_SIZE}{uncut}"
+        f"its part. {about_wins(summary)}"
     )

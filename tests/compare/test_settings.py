@@ -1,0 +1,129 @@
+"""What a table says of settings: found by searches, different besides the arm's own, and alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare.statistics.paired import t_interval
+from ablate.compare.table.study_table import study_table
+from ablate.compare.table.summary import summarise
+from ablate.config.metrics import Metric
+from ablate.store.study_record import SearchRecord
+from tests.support.tables import written
+
+BASE = (4.10, 4.12, 4.09, 4.11, 4.13)
+OTHER = (4.00, 4.03, 3.98, 4.02, 4.04)
+
+
+def configured(by_hand, configs, **fields):
+    study = by_hand({arm: BASE if arm == "base" else OTHER for arm in configs})
+    for arm, config in configs.items():
+        for index in range(len(BASE)):
+            trial = f"{arm}-{index}"
+            study.journals[trial] = replace(study.journals[trial], config=config)
+    study.arm_fields = fields
+    return study
+
+
+def notes_of(study) -> str:
+    return "\n".join(summarise(study.record, study.journals).notes)
+
+
+def test_what_arms_differ_in_besides_their_own_changes_is_said(by_hand):
+    common = {"head.experts": 15, "head.bias": False, "optimizer.rate": 1.0}
+    doc = {"head.experts": [3, 1], "head.bias": True, "optimizer.rate": 1.0}
+    configs = {"base": {"head": "mos", **common}, "doc": {"head": "doc", **doc, "head.new": 1}}
+    study = configured(by_hand, configs, doc={"changes": {"head.experts": [15, 5]}})
+    notes = notes_of(study)
+    assert "doc: head, head.bias, head.new." in notes
+    assert "At scale laptop trained with head.experts = [3, 1] instead of [15, 5] (doc)." in notes
+    # A technique that the study lists brings its own fields.
+    study.arm_fields = {"doc": {"changes": {"head": "doc", "head.experts": [3, 1]}}}
+    assert "doc: head.bias." in notes_of(study) and "At scale" not in notes_of(study)
+
+
+def test_arms_that_differ_in_what_the_study_lists_have_no_note(by_hand):
+    configs = {"base": {"a": 1, "b": 2}, "other": {"a": 2, "b": 2}}
+    study = configured(by_hand, configs, other={"changes": {"a": 2}})
+    assert "Also different" not in notes_of(study) and "At scale" not in notes_of(study)
+
+
+def test_many_differences_are_a_few_lines(by_hand):
+    fields = [f"{owner}.{i}" for owner in "abcdefgh" for i in range(4)]
+    configs = {"base": dict.fromkeys(fields, 1)} | {
+        f"arm {i}": dict.fromkeys(fields[i:], 2) | dict.fromkeys(fields[:i], 1) for i in range(12)
+    }
+    note = notes_of(configured(by_hand, configs))
+    assert "a.* (4 fields)" in note and "7 more" in note and len(note) < 900
+
+
+def test_arms_of_the_same_trials_have_the_same_settings(by_hand):
+    study = by_hand({"base": BASE, "other": BASE})
+    trials = [replace(trial, id=f"base-{trial.seed_index}") for trial in study.trials]
+    study.record_fields = {"trials": tuple(trials)}
+    text = written(summarise(study.record, study.journals))
+    assert "same settings as base arm" in text and "undecided" not in text
+
+
+def test_a_setting_that_is_never_read_is_not_undecided(by_hand):
+    study = by_hand({"base": BASE, "unread": BASE, "other": OTHER})
+    summary = summarise(study.record, study.journals)
+    assert summary.arm("unread").comparison.verdict == "no verdict"
+    text = written(summary)
+    assert "same results as base arm" in text and "undecided" not in text and ">1000" not in text
+    assert "was not read, or changed nothing" in " ".join(text.split())
+
+
+def searched(by_hand, **of_search):
+    study = by_hand({"base": BASE, "other": OTHER})
+    searches = []
+    for arm, rate in {"base": 0.0123456, "other": 2.0}.items():
+        trial = f"{arm}-tried"
+        study.end(trial, "completed", metrics={"valid_nll": 4.0})
+        study.journals[trial] = replace(study.journals[trial], config={"optimizer.rate": rate})
+        more = {"trials": (trial,), "chosen": trial, "ended": True, **of_search}
+        searches.append(SearchRecord(arm=arm, repeat=0, num_trials=1, **more))
+    study.record_fields = {"searches": tuple(searches)}
+    return study
+
+
+def test_what_searches_found_is_a_table_of_rows_and_arms(by_hand):
+    study = searched(by_hand, rows={"optimizer.rate": "Learning rate"})
+    text = written(summarise(study.record, study.journals))
+    found = text.split("Settings found by the searches")[1].split()
+    assert " ".join(found).endswith("Learning rate 0.01235 2")
+    assert "Learning rate" in written(summarise(study.record, study.journals), "markdown")
+
+
+def test_a_search_that_is_not_over_has_found_nothing(by_hand):
+    study = searched(by_hand, rows={"optimizer.rate": "Learning rate"}, chosen=None, ended=False)
+    summary = summarise(study.record, study.journals)
+    assert summary.found == {} and "Settings found" not in written(summary)
+
+
+ACCURACY = Metric("judge.accuracy", better="higher", scale="linear", factor=100)
+
+
+def test_further_metrics_have_differences_and_no_verdict(by_hand):
+    study = by_hand({"base": BASE, "other": OTHER})
+    values = {"base": (0.50, 0.52, 0.51, 0.50, 0.53), "other": (0.60, 0.61, 0.63, 0.58, 0.64)}
+    for arm, shares in values.items():
+        for index, share in enumerate(shares):
+            trial = study.journals[f"{arm}-{index}"]
+            both = {ACCURACY.key("valid"): share, ACCURACY.key("test"): share}
+            study.end(trial.trial.id, "completed", metrics={**trial.outcome.metrics, **both})
+    study.record_fields = {"columns": (ACCURACY,)}
+    summary = summarise(study.record, study.journals)
+    (shift,) = summary.arm("other").further
+    deltas = 100 * np.subtract(values["other"], values["base"])
+    assert shift.delta == pytest.approx(deltas.mean())
+    low, high = stats.t.interval(0.95, 4, deltas.mean(), stats.sem(deltas))
+    assert shift.interval == pytest.approx((low, high)) == t_interval(deltas)
+    assert summary.arm("base").further == (None,)
+    table = study_table(summary)
+    assert any("Further metrics" in note and "no verdict" in note for note in table.notes)
+    assert table.headings.index("Δ judge.accuracy [95%]") > 0
