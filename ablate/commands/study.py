@@ -21,6 +21,7 @@ from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:
     from ablate.engine.run import Ended, RunOptions
+    from ablate.study.study import Study
 
 EXAMPLE = "ablate study studies/x.py"
 
@@ -42,6 +43,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a Ray cluster, or its name in clusters.toml (default: $RAY_ADDRESS)",
     )
     parser.add_argument(
+        "--replicate",
+        nargs="?",
+        type=_options.count,
+        const=1,
+        metavar="N",
+        help="run it on seeds that it has not used, as a study of its own (N: for the Nth time)",
+    )
+    parser.add_argument(
         "-v", "--verbose", action="store_true", help="show Ray's and Tune's own messages"
     )
     _options.add_locations(parser)
@@ -50,6 +59,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
     from ablate.engine.run import RunOptions
+    from ablate.study.file import load
+    from ablate.study.replicate import replicated
 
     command = resume_command(options)  # before the cluster's name becomes an address
     _options.settle_cluster(options)
@@ -59,7 +70,10 @@ def run(options: argparse.Namespace) -> int:
         address=options.cluster,
         verbose=options.verbose,
     )
-    return run_and_show(options.file, options.scale, _options.workspace(options), chosen, command)
+    workspace, study, scale = _options.workspace(options), options.file, options.scale
+    if options.replicate is not None:
+        study, scale = replicated(load(study), scale, options.replicate, workspace.store)
+    return run_and_show(study, scale, workspace, chosen, command)
 
 
 def resume_command(options: argparse.Namespace) -> str:
@@ -69,17 +83,18 @@ def resume_command(options: argparse.Namespace) -> str:
     for name in ("scale", "workers", "cluster", "workspace", "store", "mlflow", "searches"):
         value = getattr(options, name)
         words += [] if value is None else [f"--{name}", redacted(str(value))]
+    words += [] if options.replicate is None else ["--replicate", str(options.replicate)]
     return shlex.join([*words, *(["--local"] if options.local else [])])
 
 
 def run_and_show(
-    file: str, scale: str | None, workspace: Workspace, options: RunOptions, command: str
+    study: str | Study, scale: str | None, workspace: Workspace, options: RunOptions, command: str
 ) -> int:
     """Run the study, then print its table; raise an error that lists its failures."""
     from ablate.engine.run import run_study
 
     with _interruptible(command):
-        ended = run_study(file, scale, workspace, options, command)
+        ended = run_study(study, scale, workspace, options, command)
         _print(ended, workspace)
     if ended.interrupted:
         raise _interrupted(ended.interrupted, command)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import Judge, shared_seeds
+from ablate.compare.statistics.against import Judge, lost_seeds, shared_seeds
 from ablate.compare.statistics.design import Contrast, design_of
 from ablate.compare.statistics.family import Family
 from ablate.compare.statistics.paired import Difference
@@ -26,6 +26,8 @@ from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
 from ablate.results.replication import counted
+from ablate.results.result import MISSING
+from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
 Within = tuple[str, Contrast, Contrast]  # an interaction, an effect at the reference and beside
@@ -42,7 +44,7 @@ class Contrasted:
 
 def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> Family:
     """The tests of the page: those of the arms, and those of a factorial's effects."""
-    num_arms = sum(arm.is_tested for arm in arms)
+    num_arms = sum(arm.is_tested for arm in arms) + judge.judged_before
     design = design_of(record, [arm.name for arm in arms])
     if design is None or not design.balanced or not shared_seeds(arms):
         return Family(num_arms)
@@ -143,7 +145,8 @@ def _judged(
     shown = []
     for one, p in zip(contrasted, corrected, strict=True):
         reach, contrast = _reach(one.contrast, judge.metric), one.contrast
-        reason = _reservation(one.arms, one.difference)
+        decided = statistics.verdict(one.difference, p, judge.alpha)
+        reason = _reservation(one.arms, one.difference, decided, judge)
         comparison = judge.comparison(
             one.difference, p, reason, num, at=at, possible=(-reach, reach)
         )
@@ -159,12 +162,14 @@ def _reach(contrast: Contrast, metric: Metric) -> float:
     return float(abs(contrast.weights).sum() / 2 * (high - low)) if linear else math.inf
 
 
-def _reservation(arms: Sequence[ArmResult], difference: Difference) -> str:
+def _reservation(
+    arms: Sequence[ArmResult], difference: Difference, verdict: Verdict, judge: Judge
+) -> str:
     """Why the test cannot decide; a lost seed makes some arm look better, on either side."""
-    missing = sum(arm.counts.missing for arm in arms)
-    if missing:
+    fates = [fate for arm in arms for fate in judge.fates(arm, arms, verdict)]
+    if missing := fates.count(MISSING):
         return f"{missing} to run"
-    if any(arm.counts.selected for arm in arms):
+    if lost_seeds(fates):
         return "lost seeds"
     if difference.is_constant:
         return "no spread"

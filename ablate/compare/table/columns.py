@@ -11,6 +11,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
+from ablate.results.looks import Looks
 
 
 def arm_columns(summary: Summary) -> list[Column]:
@@ -49,7 +50,7 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
         Column(name="interval_of", of=lambda _: interval_of),
-        Column("t-test\np", lambda c: c.difference.p, p_value, "p"),
+        Column(_p_heading(summary.looks), lambda c: c.difference.p, p_value, "p"),
         Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
         size.about(attrgetter("difference.effect_size")),
@@ -57,6 +58,12 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "within", "more")),
         Column(name=f"detectable_{scale}", of=attrgetter("detectable")),
     ]
+
+
+def _p_heading(looks: Looks) -> str:
+    if not looks.as_planned:
+        return "any-time\np"
+    return f"{len(looks.planned)} looks'\np" if looks.are_several else "t-test\np"
 
 
 def scale_of(metric: Metric) -> str:
@@ -140,7 +147,8 @@ def decimals(summary: Summary) -> int:
 
 def interval_heading(summary: Summary) -> str:
     """`95% interval`, and its subject unless the arms are its subject."""
-    return f"{100 * (1 - summary.alpha):g}% interval{summary.replication.interval_of}"
+    of = summary.replication.interval_of
+    return f"{100 * (1 - summary.alpha):g}% interval{summary.looks.interval_of}{of}"
 
 
 def _completed(arm: ArmSummary) -> str:

@@ -16,6 +16,7 @@ from ablate.results.arm import EnsembleResult
 from ablate.results.replication import MIN_PAIRS, counted, plural
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict
+from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
@@ -36,9 +37,21 @@ def settings(summary: Summary) -> Iterable[str]:
     floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
     best = f" · best possible {', '.join(floors)}" if floors else ""
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
+    yield from filter(None, [str(summary.looks), *_other_seeds(record)])
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials and not arm.together])
     if tokens:
         yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
+
+
+def _other_seeds(record: StudyRecord) -> Iterable[str]:
+    """The looks at other seeds that this study was run with before."""
+    others = _grouped(
+        (str(look.first_seed), str(look.num))
+        for look in record.made
+        if look.first_seed != record.first_seed
+    )
+    for first, numbers in others.items():
+        yield f"before these seeds, looked at {', '.join(numbers)} seeds from {first} on"
 
 
 def _repeated(summary: Summary) -> str:
@@ -99,11 +112,13 @@ def verdicts(summary: Summary) -> Iterable[str]:
     if summary.num_comparisons and not replication.of_settings_found:
         over = "" if replication.unit == "seed" else " over searches"
         yield (
-            f"Verdicts: paired t-test{over} on {summary.metric.scale_name} of {summary.split}, "
-            f"Holm-corrected over {_family(summary)} at {100 * summary.alpha:g}%, from "
+            f"Verdicts: paired {summary.looks.test}{over} on {summary.metric.scale_name} of "
+            f"{summary.split}, Holm-corrected over "
+            f"{_family(summary)} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
         yield from _about_same(summary)
+    yield from _about_looks(summary)
     yield from _about_delta(summary)
     unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
     if unclear and not replication.of_settings_found:
@@ -130,8 +145,9 @@ def _family(summary: Summary) -> str:
 
 def _about_same(summary: Summary) -> Iterable[str]:
     """What `same` means, if the study has a margin."""
-    if summary.record.margin is not None:
-        level = 100 * (1 - 2 * summary.alpha / max(1, summary.family))
+    if summary.record.margin is not None and summary.looks.as_planned:
+        tests = max(1, summary.family) * max(1, len(summary.looks.planned))
+        level = 100 * (1 - 2 * summary.alpha / tests)
         yield (
             f"same: less than {shown_size(summary.record.margin, summary.metric)} apart, by two "
             f"one-sided tests (the {level:.4g}% interval lies within)."
@@ -158,6 +174,24 @@ def _about_undecided(summary: Summary) -> Iterable[str]:
         yield (
             f"Undecided without +n: up to {MAX_PAIRS} {unit} do not reach 80%. With 80%, these "
             f"{unit} would have found a difference of {', '.join(least)}."
+        )
+
+
+def _about_looks(summary: Summary) -> Iterable[str]:
+    """The arms that a look decided, and what looks without a plan cost."""
+    looks, num = summary.looks, summary.looks.pairs
+    stopped = _grouped(
+        (str(arm.stopped_at), arm.name) for arm in summary.arms if arm.stopped_at is not None
+    )
+    if stopped:
+        of = counted(num, looks.unit)
+        texts = (f"{', '.join(names)} at {at} of {of}" for at, names in stopped.items())
+        yield f"Decided by a planned look, and trained no more: {'; '.join(texts)}."
+    if not looks.as_planned and not summary.replication.of_settings_found:
+        yield (
+            f"These {plural(looks.unit)} were looked at in another way than was planned. Verdicts "
+            "and intervals therefore hold at any number of them, and decide later than a t-test. "
+            f"Fresh {plural(looks.unit)} (ablate study --replicate) are judged by one."
         )
 
 

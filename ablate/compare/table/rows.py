@@ -12,6 +12,7 @@ from ablate.compare.statistics import power
 from ablate.compare.statistics.paired import Difference
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
+from ablate.results.looks import Looks
 from ablate.results.replication import MIN_PAIRS, Replication
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
@@ -60,6 +61,7 @@ class Summary:
 
     record: StudyRecord
     replication: Replication
+    looks: Looks
     metric: Metric
     split: str  # the one that decides
     alpha: float
@@ -84,8 +86,9 @@ class Summary:
 
     @property
     def num_comparisons(self) -> int:
-        """How many arms are compared, or will be when they have results."""
-        tested = sum(arm.is_tested for arm in self.arms)
+        """How many arms are compared, or will be when they have results; with those that a ledger
+        knows."""
+        tested = sum(arm.is_tested for arm in self.arms) + self.record.judged_before
         return tested if any(arm.is_base for arm in self.arms) else 0
 
     @property
