@@ -126,6 +126,7 @@ def _about_tests(summary: Summary) -> str:
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
         f"that of the {summary.looks.test} after Holm's correction over the whole page: arms, main "
-        "effects and interactions are one family, and effects within a decided interaction share its part. "
+        "effects and interactions are one family, and effects within a decided interaction share "
+        "its part. "
         f"{EFFECT_SIZE}{uncut}"
     )
