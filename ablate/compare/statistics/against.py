@@ -94,14 +94,13 @@ class Judge:
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
         verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
-        # Two one-sided tests hold at the planned end, whatever arms looks stopped before.
-        known = not reason and self.looks.as_planned
-        below = self._within(difference, family) if known else ""
+        below = "" if reason else self._within(difference, family)
         if reason:
             untested = withheld or reason in ("same trials", "same results")
             verdict = Verdict.WITHHELD if untested else Verdict.UNDECIDED
         elif below and not verdict.decided:
             verdict = Verdict.SAME
+        # Over several looks, the level of the next one depends on those before.
         open_ = verdict == Verdict.UNDECIDED and not reason and difference.spread
         # A plain t-test's power and advice are not those of a test over looks.
         open_ = open_ and self.looks.is_one
@@ -126,8 +125,11 @@ class Judge:
 
     def _within(self, difference: Difference, family: int) -> str:
         """The margin as people read it, if the tests find a smaller difference."""
+        if not self.looks.as_planned:  # the t intervals of unplanned looks hold at none of them
+            return ""
+        tests = family * max(1, len(self.looks.planned))
         found = equivalence.is_within(
-            difference.deltas, self.margin, alpha=self.alpha, comparisons=family
+            difference.deltas, self.margin, alpha=self.alpha, comparisons=tests
         )
         return shown_size(self.margin, self.metric) if found and self.margin is not None else ""
 
