@@ -62,8 +62,8 @@ def old_table(folder: Path, study: str) -> str:
 
 
 def numbers(table: str, arm: str) -> list[str]:
-    """The numbers of an arm's row, without marks that say which is best."""
-    (row,) = (line for line in table.splitlines() if re.match(rf"{arm}\s", line))
+    """The numbers of an arm's row in a table's first part, without marks of the best."""
+    row = next(line for line in table.splitlines() if re.match(rf"{arm}\s", line))
     return re.findall(r"[\d.]+", row.removeprefix(arm))
 
 

@@ -430,7 +430,7 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     lines = [" ".join(line.split()) for line in matched_table.plain_text(result).splitlines()]
     half = (stats.t.ppf(0.975, 5) * stats.sem([0.495, 0.5, 0.505] * 2)).round(4)
     low, high = (f"−{0.5 + side * half:.4f}" for side in (1, -1))
-    row = f"mos → softmax c0 −0.5000 [{low}, {high}] 6 2 lower"
+    row = f"mos → softmax c0 −0.5000 [{low}, {high}] 6 2 better"
     assert row in lines
     assert "mos → softmax c1 −0.4950 – 1 1 undecided" in lines
     text = " ".join(lines)
