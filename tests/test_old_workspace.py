@@ -80,7 +80,9 @@ def test_status_counts_its_trials(run):
 
 def test_its_table_has_the_same_numbers(run, folder):
     table, old = run("table", "counted"), old_table(folder, "counted@s")
-    assert all(numbers(table, arm) == numbers(old, arm) for arm in ("a", "b", "kn"))
+    # Up to p: parts of a table and words of verdicts have changed since.
+    for arm in ("a", "b", "kn"):
+        assert numbers(table, arm)[:10] == numbers(old, arm)[:10]
     unfinished = run("table", "asked")
     assert numbers(unfinished, "plain")[:2] == ["3", "3"]  # of its trials
     assert numbers(unfinished, "plain")[2:] == numbers(old_table(folder, "asked@s"), "plain")
