@@ -62,8 +62,8 @@ def old_table(folder: Path, study: str) -> str:
 
 
 def numbers(table: str, arm: str) -> list[str]:
-    """The numbers of an arm's row, without marks that say which is best."""
-    (row,) = (line for line in table.splitlines() if re.match(rf"{arm}\s", line))
+    """The numbers of an arm's row in a table's first part, without marks of the best."""
+    row = next(line for line in table.splitlines() if re.match(rf"{arm}\s", line))
     return re.findall(r"[\d.]+", row.removeprefix(arm))
 
 
@@ -80,7 +80,9 @@ def test_status_counts_its_trials(run):
 
 def test_its_table_has_the_same_numbers(run, folder):
     table, old = run("table", "counted"), old_table(folder, "counted@s")
-    assert all(numbers(table, arm) == numbers(old, arm) for arm in ("a", "b", "kn"))
+    # Up to p: parts of a table and words of verdicts have changed since.
+    for arm in ("a", "b", "kn"):
+        assert numbers(table, arm)[:10] == numbers(old, arm)[:10]
     unfinished = run("table", "asked")
     assert numbers(unfinished, "plain")[:2] == ["3", "3"]  # of its trials
     assert numbers(unfinished, "plain")[2:] == numbers(old_table(folder, "asked@s"), "plain")

@@ -72,7 +72,8 @@ def test_arms_of_the_same_trials_have_the_same_settings(by_hand):
 def test_a_setting_that_is_never_read_is_not_undecided(by_hand):
     study = by_hand({"base": BASE, "unread": BASE, "other": OTHER})
     summary = summarise(study.record, study.journals)
-    assert summary.arm("unread").comparison.verdict == "no verdict"
+    comparison = summary.arm("unread").comparison
+    assert comparison is not None and comparison.verdict == "no verdict"
     text = written(summary)
     assert "same results as base arm" in text and "undecided" not in text and ">1000" not in text
     assert "was not read, or changed nothing" in " ".join(text.split())
@@ -120,9 +121,10 @@ def test_further_metrics_have_differences_and_no_verdict(by_hand):
     summary = summarise(study.record, study.journals)
     (shift,) = summary.arm("other").further
     deltas = 100 * np.subtract(values["other"], values["base"])
+    assert shift is not None
     assert shift.delta == pytest.approx(deltas.mean())
     low, high = stats.t.interval(0.95, 4, deltas.mean(), stats.sem(deltas))
-    assert shift.interval == pytest.approx((low, high)) == t_interval(deltas)
+    assert shift.interval == pytest.approx((low, high)) == t_interval([*deltas])
     assert summary.arm("base").further == (None,)
     table = study_table(summary)
     assert any("Further metrics" in note and "no verdict" in note for note in table.notes)
