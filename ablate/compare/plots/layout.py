@@ -10,7 +10,7 @@ from typing import Any
 from ablate.compare.plots.apart import spread
 from ablate.compare.plots.figure import Axis, Figure, Label, Panel, Rule, Series
 from ablate.compare.plots.style import BLACK, GREY
-from ablate.compare.plots.traces import line, text
+from ablate.compare.plots.traces import text
 
 INCH, LETTER, ROW = 96, 6.2, 19  # pixels: of an inch, a letter's width, and a legend's row
 ABOVE, BELOW = 24, 52  # pixels: above a panel, for its title, and below it, for its axis

@@ -14,10 +14,8 @@ from ablate.compare.formats import text_of
 from ablate.compare.plots.figure import Axis, Look, Panel, Series
 from ablate.compare.text.figures import count
 
-SYMBOLS = {
-    **{"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"},
-    **{"P": "cross", "X": "x", "<": "triangle-left", ">": "triangle-right"},
-}
+FORMS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x")
+SYMBOLS = dict(zip("osD^vPX", FORMS, strict=True)) | {"<": "triangle-left", ">": "triangle-right"}
 POINT = 4 / 3  # pixels
 Trace = dict[str, Any]
 
@@ -36,7 +34,9 @@ def traces(panel: Panel, axes: Trace, legend: str) -> Iterator[Trace]:
 
 def _joined(series: Series) -> Any:
     """What series have in common that can be one trace; thousands of traces would take seconds."""
-    return id(series) if series.name or series.low else (series.look, series.steps)
+    if series.name or series.low:
+        return id(series)
+    return series.look, series.steps, len(series.x) == 1
 
 
 def _together(group: Sequence[Series], panel: Panel) -> Trace:
@@ -66,7 +66,8 @@ def _alone(series: Series, panel: Panel, axes: Trace, legend: str, name: str) ->
 
 def _drawn(series: Series, x: Sequence[Any], y: Sequence[Any]) -> Trace:
     look, single = series.look, len(series.x) == 1
-    modes = [*([] if single else ["lines"]), *(["markers"] if look.marker else [])]
+    lines = ["lines"] if look.width and not single else []
+    modes = [*lines, *(["markers"] if look.marker else [])]
     drawn: Trace = {"type": "scatter", "x": x, "y": y, "mode": "+".join(modes) or "markers"}
     drawn["line"] = line(look) | ({"shape": "hv"} if series.steps else {})
     if look.marker or single:
