@@ -72,6 +72,8 @@ class SearchRecord:
     confirming_after: tuple[tuple[int, ...], ...] = ()  # positions of those that each builds on
     shared: bool = False  # another arm's search has the same trials
     ended: bool = False  # it starts no other trial; older records do not say so
+    # Field -> the row of its space that it searches; empty in older records.
+    rows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unrequested(self) -> int:
@@ -106,6 +108,9 @@ class StudyRecord:
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
+    settings_of: str = ""  # the scale whose searches found the arms' settings
+    num_searches: int | None = None  # of that scale, for each arm
+    column: str = ""  # of recipes, if the scale names one; older records do not say so
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
