@@ -78,7 +78,11 @@ def test_deltas_are_where_the_table_has_them(study, tuned):
     names = [label.get_text() for label in axes.get_yticklabels()]
     arms = [arm for arm in material.summary.arms if arm.comparison]
     assert names == [arm.name for arm in reversed(arms)]
-    drawn = [line for line in axes.lines if line.get_marker() in ("o", "s", "D")]
+    marked = [line for line in axes.lines if line.get_marker() in ("o", "s", "D")]
+    dots, drawn = ([line for line in marked if bool(line.get_linewidth()) == x] for x in (0, 1))
+    for line, arm in zip(dots, reversed(arms), strict=True):
+        pairs = map(material.summary.metric.change, arm.comparison.difference.deltas)
+        assert [*line.get_xdata()] == [*pairs]
     for line, arm in zip(drawn, reversed(arms), strict=True):
         assert line.get_xdata()[0] == arm.comparison.delta
         decided = arm.comparison.verdict.decided
@@ -92,10 +96,10 @@ def test_an_arm_far_from_all_others_is_an_arrow_and_hides_nothing():
     losses = {"base": [4.0, 4.01, 4.03], "near": [3.98, 4.0, 4.0], "mid": [4.03, 4.02, 4.05]}
     material = material_of(ByHand({**losses, "lost": [9.0, 9.1, 9.0]}))
     axes = axes_of("deltas", material)
-    assert axes.get_xlim()[1] < 10
+    assert axes.get_xlim()[1] < 20
     (arrow,) = (line for line in axes.lines if line.get_marker() == ">")
     assert 0 < arrow.get_xdata()[0] * 1.05 == pytest.approx(axes.get_xlim()[1])
-    assert any("8" in text.get_text() and "lost" not in text.get_text() for text in axes.texts)
+    assert any("×151" in text.get_text() and "lost" not in text.get_text() for text in axes.texts)
 
 
 def test_learning_curves_are_the_mean_and_the_range_of_the_seeds(study, material):
