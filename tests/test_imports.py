@@ -59,6 +59,7 @@ OUTSIDE = {
     "scipy": {"compare"},
     "duckdb": {"record"},
     "matplotlib": {"compare", "analysis"},
+    "plotly": {"compare"},
     "jinja2": {"compare"},
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from ablate.commands.plot import plot
+from ablate.commands.plot import Files, plot
 from ablate.compare import plots
-from ablate.compare.plots import static, style
+from ablate.compare.plots import apart, static, style
 from ablate.compare.plots.static import KINDS, written
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.curves import budget_curves
@@ -243,13 +244,13 @@ def test_in_grey_a_line_that_looks_like_another_has_other_dashes():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.01, 0.08))
 def test_labels_are_moved_apart_and_stay_in_order(places, gap):
     places = sorted(places)
-    moved = static.spread(places, gap)
+    moved = apart.spread(places, gap)
     assert all(b - a >= gap - 1e-9 for a, b in itertools.pairwise(moved))
     assert min(moved) >= -1e-9 and max(moved) <= 1 + 1e-9
 
 
 def test_labels_that_are_apart_stay_where_they_are():
-    assert static.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert apart.spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
 
 
 @pytest.mark.slow
@@ -258,11 +259,29 @@ def test_the_command_writes_files_and_lists_plots_without_data(workspace):
     study_record.write(workspace.store, study.record)
     for journal in study.journals.values():
         journal.write(workspace.store)
-    printed = plot(workspace, "mixture_layers", (), None)
+    printed = plot(workspace, "mixture_layers", (), Files())
     folder = workspace.study_folder(study.record.key) / "pictures"
     assert sorted(file.name for file in folder.iterdir()) == [
         *("curves.png", "curves.svg", "deltas.png", "deltas.svg")
     ]
     assert "budget: nothing to draw; needs a search" in printed
     with pytest.raises(ConfigError, match="Did you mean 'deltas'"):
-        plot(workspace, "mixture_layers", ("delta",), None)
+        plot(workspace, "mixture_layers", ("delta",), Files())
+
+
+@pytest.mark.slow
+def test_a_paper_s_plot_has_serif_letters_and_its_width(workspace):
+    study = whole_study()
+    study_record.write(workspace.store, study.record)
+    for journal in study.journals.values():
+        journal.write(workspace.store)
+    files = Files(str(workspace.folder / "paper"), ("pdf", "svg"), "serif")
+    printed = plot(workspace, study.record.key, ("deltas",), files)
+    names = [Path(line.strip()).name for line in printed.splitlines() if line.startswith("  ")]
+    assert names == ["deltas.pdf", "deltas.svg"]
+    pdf = (workspace.folder / "paper" / "deltas.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF") and b"STIXGeneral" in pdf and b"DejaVuSans" not in pdf
+    assert b"/FontType 42" in pdf or b"/CIDFontType2" in pdf  # letters that publishers take
+    figure = described("deltas", material_of(study))
+    assert static.drawn(figure, "serif").get_figwidth() == pytest.approx(5.5)
+    assert written(static.drawn(figure, "serif"), "pdf", "serif") == pdf
