@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.engine.failures import last_output
-from ablate.store import glance, study_record
+from ablate.store import glance, states, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.states import STATES
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace, running_driver
 
@@ -35,10 +35,6 @@ def run(options: argparse.Namespace) -> str:
     return show_status(_options.workspace(options), options.study)
 
 
-STATES = (
-    *(Status.COMPLETED, Status.RUNNING, Status.PRUNED, Status.DIVERGED, Status.FAILED),
-    Status.LEFT,
-)
 COLUMNS = (*STATES, "in all")
 
 
@@ -107,15 +103,6 @@ def _repeated(journal: Journal) -> str:
 def _counts(
     record: StudyRecord, arm: str | None, known: Mapping[str, Glance], alive: bool
 ) -> list[str]:
-    """The trials of an arm, or of all arms, by state; those that its searches have yet to start are
-    left, too. Arms may share trials: of all arms each counts once."""
-    counts = Counter(_state(known.get(trial_id), alive) for trial_id in record.trial_ids(arm))
-    counts[Status.LEFT] += record.to_come.total() if arm is None else record.to_come[arm]
-    return [str(number) for number in (*(counts[state] for state in STATES), counts.total())]
-
-
-def _state(seen: Glance | None, alive: bool) -> Status:
-    if seen is None:
-        return Status.LEFT
-    # Without a driver no trial runs: it was cut, and the next run resumes it.
-    return seen.status or (Status.RUNNING if alive else Status.LEFT)
+    ends = {trial_id: seen.status for trial_id, seen in known.items()}
+    counted = states.counts(record, arm, ends, alive)
+    return [str(number) for number in (*(counted[each] for each in STATES), counted.total())]

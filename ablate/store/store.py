@@ -22,7 +22,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -127,6 +127,16 @@ class Store:
             return (self.folder / _safe(key)).exists()
         return self._kind(key) != "NotFound"
 
+    def stamps(self, keys: Sequence[str]) -> list[tuple[int, ...] | None]:
+        """For each key what changes whenever its file does, without reading it; None: no file."""
+        if self.folder is not None:
+            return [_stamp(f"{self.folder}/{_safe(key)}") for key in keys]
+        paths = [self._path(key) for key in keys]
+        infos = self._patiently("look for", "files", lambda: self._remote.get_file_info(paths))
+        return [
+            (info.mtime_ns, info.size) if info.type.name == "File" else None for info in infos
+        ]
+
     def names(self, prefix: str) -> list[str]:
         """The names directly under `prefix`, sorted."""
         return sorted(n for n in self._all_names(prefix) if not n.endswith(files.PARTIAL))
@@ -226,6 +236,14 @@ class Store:
                 stream.write(part)
         if not whole:
             self._remote.move(partial, path)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _patiently(work: Callable[[], T]) -> T:
