@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from ablate.config import registry
+from tests.support.browser import browser, tabs  # fixtures  # noqa: F401
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.fsync = lambda handle: None  # no test outlives a power cut, and a study syncs 200 files
@@ -40,6 +41,7 @@ MARKERS = {
     "disk": ("root",),
     "tiny_disk": ("root",),
     "warm": ("cluster",),
+    "browser": ("slow",),
 }
 
 

@@ -1,7 +1,8 @@
 """What a figure shows, as data: described once, from results, and drawn by any writer.
 
 A figure has panels, a panel has two axes and marks, and a mark has places in the axes' numbers.
-Nothing here knows of matplotlib: `static.py` draws a figure for files and for the report.
+Nothing here knows of a library: `static.py` draws a figure with matplotlib for files, and
+`interactive.py` with plotly for pages and notebooks.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Series:
     shade: float = 0  # opacity of the band from `low` to `high`; 0: none
     cap: float = 0  # half the width of the ends of intervals, in points; 0: none
     steps: bool = False  # each value holds until the next point
+    about: str = ""  # for a reader who points at it; none: its name and numbers
 
 
 @dataclass(frozen=True)

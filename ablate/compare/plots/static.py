@@ -11,6 +11,7 @@ import numpy as np
 
 from ablate.compare.plots import figure as described
 from ablate.compare.plots import style
+from ablate.compare.plots.apart import spread
 from ablate.compare.text.figures import count
 from ablate.errors import MissingDependency, StoreError, needs
 
@@ -161,18 +162,6 @@ def _label_ends(axes: Any, ends: Sequence[described.Label]) -> None:
             annotation_clip=False,
             arrowprops=LEADER,
         )
-
-
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """The positions, in order, moved apart as little as needed to be `gap` apart.
-
-    Within 0 and 1, if they fit there.
-    """
-    from scipy.optimize import isotonic_regression
-
-    shifts = gap * np.arange(len(positions))
-    apart = isotonic_regression(np.subtract(positions, shifts)).x
-    return (np.clip(apart, 0, max(0, 1 - shifts[-1])) + shifts).tolist()
 
 
 def written(figure: Any, kind: str) -> bytes:

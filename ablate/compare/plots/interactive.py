@@ -1,0 +1,70 @@
+"""Draws described figures with plotly: for the live page, the report and notebooks.
+
+A page needs four texts: `stylesheet()`, which gives figures the page's colours, light or dark;
+for each figure an element and its `as_json(figure)`; `script()`, plotly itself; and `starter()`,
+which draws every figure that the page has. Nothing comes from the network.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ablate.compare.plots.figure import Figure
+from ablate.compare.plots.layout import boxes, has_legend, layout
+from ablate.compare.plots.traces import Trace, traces
+from ablate.errors import MissingDependency, needs
+
+CONFIG = {
+    "responsive": True,
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+    "toImageButtonOptions": {"format": "svg"},
+}
+FOLDER = Path(__file__).parent
+
+
+def drawn(figure: Figure) -> Any:
+    """Return a plotly figure of what is described."""
+    try:
+        from plotly.graph_objects import Figure as Plotly
+    except ModuleNotFoundError as error:
+        raise MissingDependency(needs("interactive plots need", error.name or "plotly")) from None
+    return Plotly({"data": [*_traces(figure)], "layout": layout(figure)})
+
+
+def as_json(figure: Figure) -> str:
+    """`data`, `layout` and `config` for `Plotly.newPlot`; safe within a script element."""
+    whole = {"data": [*_traces(figure)], "layout": layout(figure), "config": CONFIG}
+    text = json.dumps(whole, separators=(",", ":"), default=float)
+    return text.replace("<", "\\u003c")
+
+
+def _traces(figure: Figure) -> Iterator[Trace]:
+    for panel, box in zip(figure.panels, boxes(figure), strict=True):
+        place = {"xaxis": f"x{box.number}", "yaxis": f"y{box.number}"}
+        legend = f"legend{box.number}" if has_legend(panel) else ""
+        yield from traces(panel, place, legend)
+
+
+@cache
+def script() -> str:
+    """Return plotly's own script, from its package."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        raise MissingDependency(needs("interactive plots need", error.name or "plotly")) from None
+    return get_plotlyjs()
+
+
+def starter() -> str:
+    """Return the script that draws every figure of a page, after plotly's."""
+    return (FOLDER / "figures.js").read_text(encoding="utf-8")
+
+
+def stylesheet() -> str:
+    """Return the style that gives figures the page's colours."""
+    return (FOLDER / "figures.css").read_text(encoding="utf-8")
