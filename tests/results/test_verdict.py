@@ -10,40 +10,38 @@ from dataclasses import replace
 import pytest
 
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
-from ablate.results.verdict import Verdict
+from ablate.results.verdict import Verdict, of_loss
 
 UNDIRECTED = replace(PERPLEXITY, better="neither")
 
 
 @pytest.mark.parametrize(
-    ("verdict", "metric", "favours"),
+    ("below_0", "metric", "verdict", "favours"),
     [
-        (Verdict.LOWER, PERPLEXITY, True),
-        (Verdict.HIGHER, PERPLEXITY, False),
-        (Verdict.LOWER, ACCURACY, False),
-        (Verdict.HIGHER, ACCURACY, True),
-        (Verdict.LOWER, UNDIRECTED, None),
-        (Verdict.HIGHER, UNDIRECTED, None),
-        (Verdict.UNDECIDED, PERPLEXITY, None),
-        (Verdict.WITHHELD, ACCURACY, None),
+        (True, PERPLEXITY, "better", True),
+        (False, PERPLEXITY, "worse", False),
+        (True, ACCURACY, "better", True),  # a loss below the other's, whatever people read
+        (False, ACCURACY, "worse", False),
+        (True, UNDIRECTED, "lower", None),
+        (False, UNDIRECTED, "higher", None),
     ],
 )
-def test_it_favours_the_better_arm(verdict: Verdict, metric: Metric, favours: bool | None):
-    assert verdict.favours(metric) is favours
+def test_it_is_in_the_words_of_the_metric(
+    below_0: bool, metric: Metric, verdict: str, favours: bool | None
+):
+    assert of_loss(below_0, metric) == verdict
+    assert of_loss(below_0, metric).favours is favours
+    assert of_loss(below_0, metric).decided
 
 
-def test_only_a_direction_is_decided_and_has_an_opposite():
-    assert [verdict for verdict in Verdict if verdict.decided] == [Verdict.LOWER, Verdict.HIGHER]
-    assert [verdict.opposite for verdict in Verdict] == [
-        "higher",
-        "lower",
-        "undecided",
-        "no verdict",
-    ]
+def test_without_a_direction_nothing_is_favoured():
+    undecided = [verdict for verdict in Verdict if not verdict.decided]
+    assert undecided == [Verdict.SAME, Verdict.UNDECIDED, Verdict.WITHHELD]
+    assert {verdict.favours for verdict in undecided} == {None}
 
 
 def test_it_is_written_as_its_words():
     line = io.StringIO()
     csv.writer(line).writerow(Verdict)
-    assert line.getvalue() == "lower,higher,undecided,no verdict\r\n"
-    assert json.dumps([*Verdict]) == '["lower", "higher", "undecided", "no verdict"]'
+    assert line.getvalue() == "better,worse,same,lower,higher,undecided,no verdict\r\n"
+    assert json.loads(json.dumps([*Verdict]))[0] == "better"
