@@ -7,6 +7,7 @@ has room for a checksum gets one when it is written, and is verified when it is 
     trials/<id>/journal.json           what the trial is, its attempts, its epochs, its outcome
     trials/<id>/last.safetensors       where a stopped trial resumes
     trials/<id>/weights.safetensors    the weights that others build on
+    trials/<id>/printed.json           what it printed: its first and last lines
     trials/<id>/tokens/<split>.arrow   log-probability of every token
     trials/<id>/readings.json          later reads of the test split
     studies/<key>/...                  the plan, its driver, the budget spent, results, analyses
@@ -47,6 +48,9 @@ REMEDIES = {  # for a damaged file, by its name or else its folder: what is lost
     "readings.json": (
         "How often the test split of trial {name} was read after its study is lost. Delete the "
         "file: its readings are then counted from zero."
+    ),
+    "printed.json": (
+        "What trial {name} printed is lost, and its results are not. Delete the file."
     ),
     "ledger.json": (
         "What {name} has spent is lost. Delete the file, and run the study again: its budget is "
