@@ -205,7 +205,7 @@ def test_status_shows_what_a_trial_printed(tmp_path, monkeypatch):
 
 
 def test_an_output_that_a_reason_shows_is_not_shown_again():
-    trial = make_trial(resolve({}), values={}, seed=1, corpus_digest="")
+    trial = make_trial(resolve({"backbone": "lstm", "head": "softmax"}), values={}, seed=1, corpus_digest="")
     journal = journals.Journal(trial, attempts=[Attempt(output=("one", "two"))])
     assert last_output(journal) == ["  Its last output:", "    one", "    two"]
     journal.outcome = Outcome(status=Status.FAILED, reason="it failed\none\ntwo")
