@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.engine.failures import last_output
-from ablate.store import glance, states, study_record
+from ablate.errors import TrialError
+from ablate.store import glance, printed, states, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.states import STATES
+from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace, running_driver
 
@@ -27,11 +29,19 @@ EXAMPLE = "ablate status doc_layer_mix"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate status`."""
     parser.add_argument("study", nargs="?", help=f"{_options.STUDY} (default: all)")
+    parser.add_argument(
+        "--log",
+        action="store_true",
+        help="show what a trial printed; in place of the study, name the trial by its id (a unique "
+        "prefix is enough)",
+    )
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
-    """Return the progress of all studies, or of a single one."""
+    """Return the progress of all studies or of a single one, or what a trial printed."""
+    if options.log:
+        return show_log(_options.workspace(options).store, options.study)
     return show_status(_options.workspace(options), options.study)
 
 
@@ -52,6 +62,20 @@ def show_status(workspace: Workspace, name: str | None) -> str:
         known = glance.read_all(store, record.trial_ids())
         rows.append([key, *_counts(record, None, known, driver is not None)])
     return "\n".join(text.lines(table_of(["study", *COLUMNS], rows)))
+
+
+def show_log(store: Store, trial_id: str | None) -> str:
+    """Show what a trial printed, below a line that names the trial."""
+    if trial_id is None:
+        raise TrialError(
+            "--log shows what one trial printed. Name it by its id, as in: ablate status 3f2a9c "
+            "--log. `ablate status STUDY` and the run's page have ids."
+        )
+    journal = journals.find(store, trial_id)
+    status = journal.status or "no outcome yet"
+    head = f"{journal.trial.name} ({journal.trial.id}): {status}"
+    text = printed.read(store, journal.trial.id)
+    return f"{head}\n{text.rstrip() if text else 'It has printed nothing.'}"
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:

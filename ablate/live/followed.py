@@ -121,5 +121,3 @@ class Followed:
         if len(some) < IN_TURN:
             self._turn = iter([one for one in ids if self._is_whole(one)])
         return some
-
-

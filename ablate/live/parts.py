@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ablate.compare.formats import Table
@@ -11,6 +11,7 @@ from ablate.compare.page.parts import Part as OfReport
 from ablate.store.outcome import Status
 
 PAGE = 50  # rows of a list
+MOST_NUMBERS = 100  # rows of the table below a figure
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ class Drawing:
     caption: str
     table: Table
     query: str = ""  # what the address needs to know besides its path
+
+    @property
+    def first_rows(self) -> Table:
+        """The start of its numbers; its CSV file has all of them."""
+        return replace(self.table, rows=self.table.rows[:MOST_NUMBERS], title=self.title)
 
 
 @dataclass(frozen=True)

@@ -124,4 +124,3 @@ def _drawings(study: Followed, names: tuple[str, ...]) -> list[Drawing]:
         Drawing(f"/figure{address(study.key)[6:]}/{name}", one.title, one.caption, one.table)
         for name, one in drawn.items()
     ]
-

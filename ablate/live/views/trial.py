@@ -91,7 +91,9 @@ def blocks(viewed: Viewed, params: Mapping[str, str]) -> list[Block]:
 
 def _facts(viewed: Viewed) -> list[tuple[str, Any]]:
     journal, trial = viewed.journal, viewed.journal.trial
-    study = [("study", Link(viewed.record.key, of_study(viewed.record.key)))] if viewed.record else []
+    study = (
+        [("study", Link(viewed.record.key, of_study(viewed.record.key)))] if viewed.record else []
+    )
     outcome = journal.outcome
     parameters = outcome.num_parameters if outcome else None
     return [
@@ -214,7 +216,10 @@ def curves_of(compared: list[Journal], names: list[str]) -> fig.Figure | None:
                if any(finite(e.metrics.get(name)) is not None for e in compared[0].epochs)]  # fmt: skip
     panels = []
     for name in metrics[:MOST_METRICS]:
-        marks = [_line(one, name, label, at) for at, (one, label) in enumerate(zip(compared, names, strict=False))]
+        marks = [
+            _line(one, name, label, at)
+            for at, (one, label) in enumerate(zip(compared, names, strict=False))
+        ]
         lines = [line for line in marks if len(line.x) > 1]
         if lines:
             x, y = fig.Axis("epoch", numbers="whole"), fig.Axis(name)
@@ -231,4 +236,6 @@ def _line(journal: Journal, metric: str, name: str, at: int) -> fig.Series:
     numbers = [(e.number, finite(e.metrics.get(metric))) for e in journal.epochs]
     known = [(number, value) for number, value in numbers if value is not None]
     x, y = [number for number, _ in known], [value for _, value in known]
-    return fig.Series(x=x, y=y, name=name, look=fig.nth_look(1 if at == 0 else 0 if at == 1 else at))
+    return fig.Series(
+        x=x, y=y, name=name, look=fig.nth_look(1 if at == 0 else 0 if at == 1 else at)
+    )

@@ -98,7 +98,10 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     ]  # fmt: skip
     filters = Filters(
         of_study(study.key),
-        {"arm": (arm, [a.name for a in record.arms]), "state": (wanted, [*map(str, states.STATES)])},
+        {
+            "arm": (arm, [a.name for a in record.arms]),
+            "state": (wanted, [*map(str, states.STATES)]),
+        },
     )
     where = of_study(study.key) + "?" + urlencode({"arm": arm, "state": wanted})
     table = for_people(columns, rows, title="trials")
