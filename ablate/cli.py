@@ -32,7 +32,7 @@ EXAMPLES = """examples:
   ablate compare --except head                     what changing the head bought, in any study
   ablate compare takase2018doc doc_layer_mix       our numbers next to the paper's
   ablate report doc_layer_mix                      everything on one page, with plots
-  ablate ui                                        open the MLflow UI on the records
+  ablate ui                                        a page that shows studies while they run
 """
 
 

@@ -34,6 +34,7 @@ FLOORS = [
     ["study", "analysis", "testing"],
     ["tune"],
     ["engine"],
+    ["live"],
     ["commands"],
     ["cli"],
 ]
@@ -59,7 +60,9 @@ OUTSIDE = {
     "scipy": {"compare"},
     "duckdb": {"record"},
     "matplotlib": {"compare", "analysis"},
-    "jinja2": {"compare"},
+    "jinja2": {"compare", "live"},
+    "starlette": {"live"},
+    "uvicorn": {"live"},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+
 from ablate import papers
 from ablate.commands import _options
 from ablate.compare import formats

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -28,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.add_argument("--study", metavar="NAME", help="open the page of this study")
+    parser.add_argument("--waiting", action="store_true", help=argparse.SUPPRESS)  # for a store
     parser.add_argument(
         "--mlflow",
         nargs="?",
@@ -54,7 +56,8 @@ def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
     from ablate.live.server import free_port, serve
     from ablate.store import study_record
 
-    if workspace.store.folder is not None and not workspace.store.folder.is_dir():
+    folder = workspace.store.folder
+    if not options.waiting and folder is not None and not folder.is_dir():
         raise ConfigError(
             f"there is no store at {workspace.store.uri} yet: no study has been run there. "
             "Instead: ablate study FILE, or name another with --workspace, --store or --results."
@@ -68,10 +71,8 @@ def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
 
             webbrowser.open(address)
 
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         serve(workspace, options.host, options.port or free_port(PORT), opened, study)
-    except KeyboardInterrupt:
-        pass
     return 0
 
 

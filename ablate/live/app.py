@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from starlette.responses import StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Route
 
 from ablate.errors import AblateError, ConfigError
 from ablate.live import assets, export, figures, render
+from ablate.live.events import events, list_params
 from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
 from ablate.live.parts import Block, Page
 from ablate.live.served import Served
-from ablate.live.views import beside, importance, papers, query, trial
+from ablate.live.views import beside, importance, query, trial
 from ablate.live.watched import Watched
 from ablate.record.mirror.views import VIEWS
 from ablate.store import study_record
 
-TICK_SECONDS, QUIET_TICKS = 1.0, 15  # between looks; looks without news before a sign of life
-LISTS = ("arm", "state", "page")  # parameters of a list
 CONTENTS = {  # what leads to a study's blocks
     "table": "Table",
     "arms": "Arms",
@@ -79,11 +79,14 @@ class Pages:
 
     def papers(self, request: Request) -> Response:
         """All papers."""
+        from ablate.live.views import papers  # loads every shipped study
+
         return self._page("Papers", papers.index(self.served.store))
 
     def paper(self, request: Request) -> Response:
         """The tables of a paper."""
         from ablate import papers as published
+        from ablate.live.views import papers
 
         id = _known(request.path_params["id"], published.ids(), "paper")
         return self._page(published.load(id).title, papers.one(self.served.store, id))
@@ -171,14 +174,6 @@ class Pages:
         return HTMLResponse(render.page(Page(title, [], events=events), **around))
 
 
-def list_params(given: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of a list in an address; a page that is no number is the first."""
-    params = {name: given[name] for name in LISTS if given.get(name)}
-    if not params.get("page", "1").isdecimal() or len(params.get("page", "")) > 6:
-        params.pop("page")
-    return params
-
-
 def _known(name: str, names: list[str], what: str) -> str:
     if name not in names:
         raise ConfigError(f"there is no {what} '{name}'.")
@@ -190,42 +185,6 @@ def _full_id(served: Served, given: str) -> str:
     from ablate.store import journal
 
     return given if len(given) == 16 else journal.find(served.store, given).trial.id
-
-
-async def events(request: Request) -> Response:
-    """What changes of a page from a cursor on, as server-sent events."""
-    pages: Pages = request.app.state.pages
-    served, params = pages.served, list_params(request.query_params)
-    key, id = request.query_params.get("study"), request.query_params.get("trial")
-    since = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
-
-    def news(cursor: str) -> tuple[str, dict[str, str]]:
-        watched = served.study(key) if key else served.trial(id) if id else served.overview
-        watched.refresh()
-        with watched.lock:
-            now = watched.cursor()
-            return now, {} if now == cursor else served.fragments(watched, params, cursor)
-
-    return StreamingResponse(_stream(request, news, since), media_type="text/event-stream")
-
-
-async def _stream(request: Request, news: Callable, cursor: str) -> AsyncIterator[str]:
-    quiet = 0
-    with contextlib.suppress(asyncio.CancelledError):
-        while not await request.is_disconnected():
-            try:
-                now, fragments = await run_in_threadpool(news, cursor)
-            except AblateError as error:
-                yield f"event: trouble\ndata: {json.dumps(str(error))}\n\n"
-                now, fragments = cursor, {}
-            quiet += 1
-            if now != cursor:
-                data = json.dumps({"fragments": fragments})
-                yield f"id: {now}\nevent: changes\ndata: {data}\n\n"
-                cursor, quiet = now, 0
-            elif quiet % QUIET_TICKS == 0:
-                yield ": nothing new\n\n"
-            await asyncio.sleep(TICK_SECONDS)
 
 
 def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
@@ -262,5 +221,5 @@ def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
         Route("/events", events, methods=["GET"]),
     ]
     app = Starlette(routes=routes)
-    app.state.pages = pages
+    app.state.served = served
     return Gate(app, token)

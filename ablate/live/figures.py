@@ -15,8 +15,8 @@ from ablate.compare import plots
 from ablate.compare.formats import Column, for_people
 from ablate.compare.material import Material
 from ablate.compare.page.parts import Grid
-from ablate.compare.plots import interactive, style
 from ablate.compare.plots import figure as fig
+from ablate.compare.plots import interactive, style
 from ablate.errors import ConfigError, unknown
 from ablate.results.labels import labels_of
 from ablate.results.result import result_of
@@ -83,7 +83,7 @@ def _thinned(mark: fig.Mark) -> fig.Mark:
 
 
 def progress(material: Material) -> fig.Figure | None:
-    """A line for each trial that has begun and not ended: what curves over seeds do not have yet."""
+    """A line for each trial that has not ended, which curves over seeds do not have yet."""
     record, metric, labels = material.record, material.summary.metric, labels_of(material.record)
     looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
     lines = []

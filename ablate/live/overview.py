@@ -40,7 +40,7 @@ class Overview:
         self._workspace, self._store = workspace, workspace.store
         self.studies: dict[str, Progress] = {}
         self.unreadable: dict[str, str] = {}  # study -> why
-        self._stamps: dict[str, tuple[int, ...] | None] = {}
+        self._stamps: dict[str, tuple[int, ...]] = {}
 
     def refresh(self) -> bool:
         """Read what has changed; return whether anything has."""

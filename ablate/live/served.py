@@ -29,6 +29,7 @@ class Served:
         self._open: dict[tuple[str, str], Watched] = {}
         self._figures: dict[tuple[str, str], deltas.Versions] = {}
         self._lock = threading.Lock()
+        self.is_closing = False  # clients that wait for news are let go
 
     def study(self, key: str) -> Watched:
         """A study by its name or `name@scale`, as its files are now."""
@@ -73,8 +74,11 @@ class Served:
         source: Any = watched.source
         if isinstance(source, Followed):
             return study.blocks(source, params)
-        made = trial.blocks if isinstance(source, trial.Viewed) else index.blocks
-        return {one.name: (lambda one=one: one) for one in made(source, params)}
+        if isinstance(source, trial.Viewed):
+            made = trial.blocks(source, params)
+        else:
+            made = index.blocks(source, params)
+        return {one.name: (lambda one=one: one) for one in made}
 
     def fragments(
         self, watched: Watched, params: Mapping[str, str], since: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from ablate.errors import ConfigError, MissingDependency, needs
 from ablate.live.gate import PARAMETER, is_loopback
@@ -29,19 +30,32 @@ def serve(
     alone = is_loopback(host)
     token = None if alone else secrets.token_urlsafe(24)
     mlflow = MLflow(workspace, port + 1 if port < 65535 else 5049, offered=alone)
-    app = make_app(Served(workspace), mlflow, token)
+    served = Served(workspace)
+    app = make_app(served, mlflow, token)
     config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=1, lifespan="off", ws="none",
+        app, host=host, port=port, log_level="error", access_log=False, server_header=False,
+        timeout_graceful_shutdown=3, lifespan="off", ws="none",
     )  # fmt: skip
     with _listening(host, port) as listening:
         query = f"?{PARAMETER}={token}" if token else ""
         shown = f"[{host}]" if ":" in host else host
         opened(f"http://{shown}:{port}/{f'study/{at_study}' if at_study else ''}{query}")
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            _server(config, served).run(sockets=[listening])
         finally:
             mlflow.stop()
+
+
+def _server(config: Any, served: Any) -> Any:
+    """A server that first lets go of the clients that wait for news."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            served.is_closing = True
+            super().handle_exit(sig, frame)
+
+    return Server(config)
 
 
 def _listening(host: str, port: int) -> socket.socket:

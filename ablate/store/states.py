@@ -29,6 +29,7 @@ def counts(record: StudyRecord, arm: str | None, ends: Ends, alive: bool) -> Cou
     Those that its searches have yet to start are left, too. Arms may share trials: of all arms each
     counts once.
     """
-    counted = Counter(state(trial_id, ends, alive) for trial_id in record.trial_ids(arm))
+    counted = Counter(dict.fromkeys(STATES, 0))  # in this order
+    counted.update(state(trial_id, ends, alive) for trial_id in record.trial_ids(arm))
     counted[Status.LEFT] += record.to_come.total() if arm is None else record.to_come[arm]
     return counted

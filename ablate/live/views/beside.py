@@ -37,8 +37,7 @@ def _of_studies(store: Store, a: str, b: str) -> list[Block]:
     parts: list[Part] = [Grid(for_people(columns, arms, title=" beside ".join(keys)))]
     facts = [_facts(one) for one in both]
     questions = [Column("", lambda row: row[0], left=True), *_values(*keys)]
-    differing = [row for row in zip(facts[0], facts[1], strict=True)]
-    rows = [(name, one, other) for (name, one), (_, other) in differing]
+    rows = [(name, one, other) for (name, one), (_, other) in zip(*facts, strict=True)]
     links = [Column(key, lambda _, key=key: Link(key, address(key)), left=True) for key in keys]
     return [
         Block("studies", "", [Grid(for_people(links, [0])), Grid(for_people(questions, rows))]),
@@ -117,13 +116,16 @@ def _of_trials(store: Store, a: str, b: str) -> list[Block]:
         if figure
         else []
     )
+    settings = [
+        Grid(_pairs("setting", names, configs, only=True), "What differs"),
+        Grid(_pairs("setting", names, configs), folded="All settings"),
+    ]
     return [
         Block("trials", "", [Grid(for_people(links, [0]))]),
         Block("results", "Results", [Grid(_pairs("metric", names, [j.metrics for j in journals]))]),
         Block("curves", "Curves" if drawing else "", drawing),
-        Block("settings", "Settings", [Grid(_pairs("setting", names, configs, only=True), "What differs"),
-              Grid(_pairs("setting", names, configs), folded="All settings")]),
-    ]  # fmt: skip
+        Block("settings", "Settings", settings),
+    ]
 
 
 def _pairs(what: str, names: list[str], values: list[Mapping], only: bool = False) -> Table:

@@ -19,7 +19,7 @@ from ablate.store.workspace import Workspace
 
 SECONDS, MOST_ROWS, SHOWN = 10.0, 20_000, 500
 EXAMPLES = {
-    "arms": "SELECT study, scale, arm, split, metric, mean, spread, num FROM arms ORDER BY 1, 2, 4, 6",
+    "arms": "SELECT study, scale, arm, split, metric, mean, spread, num FROM arms",
     "size and result": "SELECT num_parameters, mean, arm, study FROM arms WHERE split = 'valid'",
     "what failed": "SELECT trial, study, arm, status, reason FROM trials "
     "WHERE status IN ('failed', 'diverged')",

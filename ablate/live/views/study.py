@@ -16,6 +16,7 @@ from ablate.live.parts import Bar, Block, Drawing, Facts, Link, Part
 from ablate.live.views import trials
 from ablate.live.views.index import address
 from ablate.store import states
+from ablate.store.study_record import ArmRecord
 
 PROVISIONAL = (
     "Provisional: {missing} of {planned} planned results are missing. Differences, intervals and "
@@ -79,7 +80,7 @@ def _arms(study: Followed, params: Mapping[str, str]) -> Block:
     record, alive, ends = study.record, study.driver is not None, study.ends
     columns = [
         Column("arm", lambda a: Link(a.name, trials.address(study.key, arm=a.name)), left=True),
-        Column("against", lambda a: a.against or ("" if a.name == record.base_arm else record.base_arm), left=True),
+        Column("against", lambda a: _against(a, record.base_arm), left=True),
         Column("parameters", lambda a: count(a.num_parameters) if a.num_parameters else NONE),
         Column("trials", lambda a: record.num_trials(a.name)),
         Column("progress", lambda a: Bar(states.counts(record, a.name, ends, alive)), left=True),
@@ -90,6 +91,11 @@ def _arms(study: Followed, params: Mapping[str, str]) -> Block:
     note = [Text(f"The first {MOST_ARMS} arms; {more} more are in the list of trials.", "small")]
     folded = "" if len(shown) <= 12 else f"The progress of {len(shown)} arms"
     return Block("arms", "Arms", [Grid(table, folded=folded), *(note if more > 0 else [])])
+
+
+def _against(arm: ArmRecord, base: str) -> str:
+    """The arm that it is compared with."""
+    return arm.against or ("" if arm.name == base else base)
 
 
 def _pictures(study: Followed, params: Mapping[str, str]) -> Block:

@@ -212,10 +212,8 @@ def curves(viewed: Viewed) -> fig.Figure | None:
 
 def curves_of(compared: list[Journal], names: list[str]) -> fig.Figure | None:
     """A panel for each metric, with a line for each of the trials."""
-    metrics = [name for name in dict.fromkeys(n for e in compared[0].epochs for n in e.metrics)
-               if any(finite(e.metrics.get(name)) is not None for e in compared[0].epochs)]  # fmt: skip
     panels = []
-    for name in metrics[:MOST_METRICS]:
+    for name in _numbers(compared[0])[:MOST_METRICS]:
         marks = [
             _line(one, name, label, at)
             for at, (one, label) in enumerate(zip(compared, names, strict=False))
@@ -230,6 +228,12 @@ def curves_of(compared: list[Journal], names: list[str]) -> fig.Figure | None:
     caption = f"What was reported after each epoch: {' and '.join(names[: len(compared)])}."
     shape: Any = {"columns": columns, "height": 2.6 * -(-len(panels) // columns)}
     return figures.thinned(fig.Figure(title="By epoch", caption=caption, panels=panels, **shape))
+
+
+def _numbers(journal: Journal) -> list[str]:
+    """The numbers that a trial reports by epoch."""
+    pairs = ((n, value) for epoch in journal.epochs for n, value in epoch.metrics.items())
+    return list(dict.fromkeys(name for name, value in pairs if finite(value) is not None))
 
 
 def _line(journal: Journal, metric: str, name: str, at: int) -> fig.Series:

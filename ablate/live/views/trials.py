@@ -85,15 +85,14 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     ids = [one for one in ids if not wanted or states.state(one, ends, alive) == wanted]
     number = max(1, int(params.get("page", "1")))
     labels, metric = labels_of(record), record.metric
-    split = study.material.summary.split
+    splits = ["valid", *(["test"] if study.material.summary.split == "test" else [])]
     rows = [(one, study.journals.get(one)) for one in ids[(number - 1) * PAGE : number * PAGE]]
     varied = _varied([journal for _, journal in rows if journal is not None])
     columns: list[Column] = [
         Column("trial", lambda row: Link(labels[row[0]].name, f"/trial/{row[0]}"), left=True),
         Column("state", lambda row: State(states.state(row[0], ends, alive)), left=True),
         Column("epochs", lambda row: len(row[1].epochs) if row[1] else 0),
-        Column(f"{metric.shown}, valid", lambda row: _value(row[1], metric, "valid")),
-        *([Column(f"{metric.shown}, test", lambda row: _value(row[1], metric, "test"))] * (split == "test")),
+        *(_result(metric, split) for split in splits),
         *(_setting(name) for name in varied),
     ]  # fmt: skip
     filters = Filters(
@@ -128,6 +127,10 @@ def _latest(journal: Journal, metric: Metric) -> str:
     losses = (metric.loss_of(epoch.metrics, "valid") for epoch in reversed(journal.epochs))
     loss = next((loss for loss in losses if loss is not None), None)
     return NONE if loss is None else decimal(metric.show(loss), metric.digits)
+
+
+def _result(metric: Metric, split: str) -> Column:
+    return Column(f"{metric.shown}, {split}", lambda row: _value(row[1], metric, split))
 
 
 def _value(journal: Journal | None, metric: Metric, split: str) -> str:
