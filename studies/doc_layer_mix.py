@@ -45,7 +45,6 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, smoke, table
 
 EXPERTS_DIVISOR = 5  # of J at laptop scale: (15, 5, 0, 0) becomes (3, 1, 0, 0)
 CHOSEN = "Widths, rate and epochs were changed, on {} seeds, until a difference came out decided."
-SEARCHED_AT_THIRD = ("optimizer.learning_rate", "embedding.initial_range")
 THIRDS = "A name's numbers of distributions are the paper's; a third of them is trained."
 STRENGTH_DIVISOR = 8  # of every regularizer but the mixture balance, which the arms compare
 
@@ -101,10 +100,8 @@ third = Scale(
     seeds=3,
     changes={
         "embedding.size": 93,
-        "embedding.initial_range": 0.6,
         "backbone.units": (320, 320, 207),
         "optimizer": "adam",
-        "optimizer.learning_rate": 0.002,
         "optimizer.weight_decay": 0.0,
         "optimizer.schedule": "decay",
         "optimizer.flat_epochs": 5,
@@ -115,14 +112,14 @@ third = Scale(
     },
     adapt=smaller(strengths=3, experts=3),
     precision="bfloat16",
-    note="The rate and the range of the initial word vectors come from one search of 2 epochs "
-    f"(third_search), and 8 epochs are few. {THIRDS}",
+    settings_of="third_search",  # the rate, and the range of the initial word vectors
+    note=f"The search tried 2 epochs of each setting, and 8 epochs are few. {THIRDS}",
 )
 
 third_search = replace(
     third,
     seeds=1,
-    changes={k: v for k, v in third.changes.items() if k not in SEARCHED_AT_THIRD},
+    settings_of="",
     search=Search(space="doc_third", trials=4, changes={"training.epochs": 2}),
     note=f"The search tried 2 epochs of each setting, on one seed. {THIRDS}",
 )

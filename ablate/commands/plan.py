@@ -52,7 +52,7 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
     study = load(file)
     check_analyses(study)
-    plan = make_plan(study, scale, data=workspace.data)
+    plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
     searches = _left(plan, workspace.store)
     plan = replace(plan, record=_so_far(plan, searches))
     known = journals.read_all(workspace.store, plan.record.trial_ids())

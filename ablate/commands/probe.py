@@ -39,8 +39,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Measure trials with more threads or more workers; return the table."""
-    data = _options.workspace(options).data
-    return show_probe(make_plan(load(options.file), options.scale, data=data), data)
+    opened = _options.workspace(options)
+    data, stores = opened.data, [opened.store]
+    plan = make_plan(load(options.file), options.scale, data=data, stores=stores)
+    return show_probe(plan, data)
 
 
 SECONDS = 4.0

@@ -16,17 +16,23 @@ EXAMPLE = "ablate report doc_layer_mix"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate report`."""
     parser.add_argument("study", help=_options.STUDY)
+    parser.add_argument(
+        "--static", action="store_true", help="still pictures (SVG) and no script: a smaller file"
+    )
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Write a study's page, and return where it is."""
-    return report(_options.workspace(options), options.study)
+    return report(_options.workspace(options), options.study, still=options.static)
 
 
-def report(workspace: Workspace, study: str) -> str:
-    """Write the page, and return its path."""
+def report(workspace: Workspace, study: str, *, still: bool = False) -> str:
+    """Write the page, and return its path and its size."""
     material = open_begun(workspace.store, study)
     file = workspace.study_folder(material.record.key) / FILE
-    save(file, page(material, workspace.store).encode())
-    return f"{file}\n(one file; open it in any browser)"
+    data = page(material, workspace.store, to_use=not still).encode()
+    save(file, data)
+    size = f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{len(data) / 1e3:.0f} kB"
+    script = "" if still else ", with the script that draws its pictures; --static: without"
+    return f"{file}\n(one file of {size}{script}; open it in any browser)"

@@ -11,6 +11,8 @@ from ablate.errors import ConfigError
 from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:
+    from ablate.compare.formats import Table
+    from ablate.compare.material import Material
     from ablate.compare.table.rows import Summary
 
 EXAMPLE = "ablate table doc_layer_mix --format markdown"
@@ -25,38 +27,65 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="output format (default: text); all others include a hash for `ablate provenance`",
     )
-    parser.add_argument(
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument(
         "--effects",
         action="store_true",
         help="with csv or json: one row for each effect of a factorial instead of each arm",
+    )
+    parts.add_argument("--seeds", action="store_true", help="show the value of every seed instead")
+    parts.add_argument(
+        "--cost",
+        action="store_true",
+        help="show the training tokens, operations and seconds of each arm instead",
     )
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Return a study's table in the chosen format."""
-    return show_table(_options.workspace(options), options.study, options.format, options.effects)
+    parts = ("effects", "seeds", "cost")
+    part = next((name for name in parts if getattr(options, name)), "")
+    return show_table(_options.workspace(options), options.study, options.format, part)
 
 
-def show_table(workspace: Workspace, name: str, form: str, effects: bool = False) -> str:
-    """Return the table of a study's results so far."""
+def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> str:
+    """Return the table of a study's results so far, or a part of it: effects, seeds or cost."""
     from ablate.compare.material import open_begun
-    from ablate.compare.table import numbers, provenance
+    from ablate.compare.table import provenance
+
+    material = open_begun(workspace.store, name)
+    if part == "effects":
+        _check_effects(material.summary, form)
+    # A table on a terminal is not quoted, so nothing is saved to look its hash up by.
+    key = ""
+    if form != "text":
+        key = provenance.save(workspace.store, material.summary, material.journals)
+    table = _exact if formats.is_exact(form) else _for_people
+    return formats.writer(form).write(table(material, part, key, workspace))
+
+
+def _exact(material: Material, part: str, key: str, workspace: Workspace) -> Table:
+    """The rows for programs; those of arms have their cost, too."""
+    from ablate.compare.table import numbers, seeds
+
+    if part == "seeds":
+        return seeds.numbers(material.summary, material.journals, key)
+    return (numbers.effects if part == "effects" else numbers.arms)(material.summary, key)
+
+
+def _for_people(material: Material, part: str, key: str, workspace: Workspace) -> Table:
+    from ablate.compare.table import costs, provenance, seeds
     from ablate.compare.table.other_scales import tables_of_other_scales
     from ablate.compare.table.study_table import study_table
 
-    material = open_begun(workspace.store, name)
-    summary = material.summary
-    if effects:
-        _check_effects(summary, form)
-    write = formats.writer(form).write
-    # A table on a terminal is not quoted, so nothing is saved to look its hash up by.
-    key = "" if form == "text" else provenance.save(workspace.store, summary, material.journals)
-    if formats.is_exact(form):
-        return write((numbers.effects if effects else numbers.arms)(summary, key))
-    others = tables_of_other_scales(summary, workspace.store)
+    if part == "seeds":
+        return seeds.seed_table(material.summary, material.journals)
+    if part == "cost":
+        return costs.cost_table(material.summary)
+    others = tables_of_other_scales(material.summary, workspace.store)
     reference = provenance.reference(key) if key else ""
-    return write(study_table(summary, other_scales=others, reference=reference))
+    return study_table(material.summary, other_scales=others, reference=reference)
 
 
 def _check_effects(summary: Summary, form: str) -> None:

@@ -183,6 +183,21 @@ class Metric:
             return at * math.expm1(min(difference, LARGEST_EXPONENT))
         return self.show(self.loss_of_shown(at) + difference) - at
 
+    @property
+    def in_percent(self) -> bool:
+        """Return whether differences are shown in percent: of ratios, or of ratios of odds."""
+        return self.scale != "linear"
+
+    def change(self, difference: float) -> float:
+        """A difference of losses as tables show it: in the shown unit, or in percent.
+
+        Monotone, so that an interval excludes 0 in one exactly when it does in the other.
+        """
+        natural = self.natural(difference)
+        if self.in_percent:
+            return 100 * math.expm1(min(natural, LARGEST_EXPONENT))
+        return self.factor * natural
+
     def _scaled(self, value: float) -> float:
         if self.scale == "linear":
             return value

@@ -155,7 +155,8 @@ def run_study(
     make_folders(workspace)
     # Before the plan: an arm's trials name the files that workers execute for it.
     loaded = _with_code(loaded, scale, workspace, options)
-    plan = make_plan(loaded, scale, data=workspace.data, command=command)
+    known = [workspace.store]
+    plan = make_plan(loaded, scale, data=workspace.data, command=command, stores=known)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
     # Only what dead processes left: other studies may run in this workspace now.

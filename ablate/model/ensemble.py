@@ -65,6 +65,11 @@ class Together(LanguageModel):
             state=(*after, *gate_after),
         )
 
+    def flops_per_token(self, steps: int) -> int:
+        """Estimate the operations of the members' forward passes, and of the gate's."""
+        members = sum(member.flops_per_token(steps) for member in self.members)
+        return members + 2 * sum(p.numel() for p in self.gate.parameters())
+
     def train_only_gate(self) -> None:
         """The members are frozen from the start."""
 

@@ -75,6 +75,9 @@ class ArmResult:
     against: str | None = None  # the arm it is compared with, if not the base arm
     together: bool = False  # all its seeds together give one result
     others: tuple[Measured, ...] = ()  # of the study's columns
+    # Of a seed, with all that it builds on: means over completed final trials.
+    operations: float | None = None  # of training, estimated; None: not known of every trial
+    seconds_a_seed: float = 0.0  # of epochs
 
     @property
     def whole(self) -> bool:

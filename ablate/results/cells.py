@@ -61,6 +61,8 @@ class Cells:
             measured=measured,
             tokens=round(self._tokens(lineages) / max(1, len(done))),
             seconds=self.seconds(self._record.trial_ids(arm.name)),
+            operations=self._operations(lineages, len(done)),
+            seconds_a_seed=self.seconds(lineages) / max(1, len(done)),
             trials=tuple(done),
             unmeasured=sum(self._is_unmeasured(trial_id) for trial_id in done),
             values=measured.losses[self.split],
@@ -233,6 +235,12 @@ class Cells:
 
     def _tokens(self, trial_ids: Iterable[str]) -> float:
         return sum(self._results[t].tokens for t in trial_ids if t in self._results)
+
+    def _operations(self, trial_ids: Iterable[str], num: int) -> float | None:
+        """The operations for each of `num` results; None if those of some trial are not known."""
+        known = [self._results[t].operations for t in trial_ids if t in self._results]
+        counted = [number for number in known if number is not None]
+        return sum(counted) / num if num and len(counted) == len(known) else None
 
     def seconds(self, trial_ids: Iterable[str]) -> float:
         """Return how long the epochs of these trials took."""

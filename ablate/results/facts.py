@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ablate.config.identity import digest
 from ablate.results.labels import Label
+from ablate.results.result import operations_of
 from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import without_nan
@@ -125,6 +126,9 @@ FACTS: tuple[Fact[Told], ...] = (
     Fact("runner", TEXT, lambda t: t.journal.trial.runner, "what trained or evaluated it"),
     Fact("attempts", WHOLE, lambda t: len(t.journal.attempts), "how often it was started"),
     Fact("num_epochs", WHOLE, lambda t: len(t.journal.epochs), "epochs that it finished", "epochs"),
+    Fact("operations", NUMBER, lambda t: operations_of(t.journal) or None,
+         "floating point operations of its training, estimated; null in older records and for "
+         "your own tasks"),
     Fact("host", TEXT, lambda t: t.attempt.host, "where it ran"),
     Fact("hardware", TEXT, lambda t: t.attempt.hardware, "on which processor or GPU"),
     Fact("versions", TEXT,

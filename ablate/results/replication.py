@@ -72,8 +72,11 @@ class Replication:
 
 
 def replication_of(record: StudyRecord) -> Replication:
-    """The replication by the searches for arms' settings. Searches for how to evaluate a finished
+    """The replication by the searches for arms' settings, at this scale or at the one that the
+    settings are taken from. Searches for how to evaluate a finished
     model do not count: each is of one seed, so seeds are still what is repeated."""
+    if record.num_searches is not None:
+        return Replication(num_seeds=record.num_seeds, num_searches=record.num_searches)
     repeats: dict[str, set[int]] = {}
     for search in record.searches:
         if search.seed_index is None:

@@ -23,6 +23,7 @@ class Result:
     num_parameters: int | None = None
     tokens: float = 0.0  # trained on, over all its epochs
     seconds: float = 0.0  # of its epochs
+    operations: float | None = None  # of its training, estimated; None: not known
 
     def loss(self, metric: Metric, split: str) -> float | None:
         """The loss on a split if the trial completed and the value is finite."""
@@ -41,14 +42,23 @@ class Result:
 
 def result_of(journal: Journal) -> Result:
     """The result in a trial's journal."""
-    outcome = journal.outcome
+    outcome, tokens = journal.outcome, sum(epoch.tokens or 0 for epoch in journal.epochs)
     return Result(
         status=journal.status,
         metrics=journal.metrics,
         num_parameters=outcome and outcome.num_parameters,
-        tokens=sum(epoch.tokens or 0 for epoch in journal.epochs),
+        tokens=tokens,
+        operations=operations_of(journal),
         seconds=max((epoch.seconds or 0.0 for epoch in journal.epochs), default=0.0),
     )
+
+
+def operations_of(journal: Journal) -> float | None:
+    """The estimated operations of a trial's training; 0 of a trial that trained on no token."""
+    tokens = sum(epoch.tokens or 0 for epoch in journal.epochs)
+    known = (attempt.operations for attempt in reversed(journal.attempts))
+    each = next((number for number in known if number is not None), None)
+    return each * tokens if each is not None and tokens else None if tokens else 0.0
 
 
 def results_of(journals: Mapping[str, Journal]) -> dict[str, Result]:

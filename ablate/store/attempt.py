@@ -38,6 +38,7 @@ class Attempt:
     computed_by: tuple[str, ...] | None = None  # "kernels: g++ 12.2", "torch: WHY"
     sources: Mapping[str, Any] | None = None  # the user's file -> its digest
     neutral: tuple[str, ...] | None = None  # settings that cannot change a result
+    operations: float | None = None  # estimated, per training token
     without_effect: tuple[str, ...] | None = None  # settings with nothing to act on
     kept_outside: Kept | None = None
     output: tuple[str, ...] | None = None  # the last lines that a task printed

@@ -108,6 +108,9 @@ class StudyRecord:
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
+    settings_of: str = ""  # the scale whose searches found the arms' settings
+    num_searches: int | None = None  # of that scale, for each arm
+    column: str = ""  # of recipes, if the scale names one; older records do not say so
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)

@@ -9,7 +9,6 @@ from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import PAIRS
 
-FORWARD_PASSES = 3  # of work in a training step, about: the backward pass takes two
 # The speed of a whole training step relative to a matrix product, as measured: small models spend
 # their time between the products (`python -m benchmarks.plan_efficiency`).
 EFFICIENCY, AT_FLOPS, GROWTH, MOST_EFFICIENT = 0.22, 0.5e6, 0.43, 1.3
@@ -47,11 +46,12 @@ def flops_per_token(
     if not config.kind.assembles:
         return 0.0
     from ablate.model.assemble import assemble
+    from ablate.model.operations import per_training_token
 
     # On the device "meta", the largest model takes no memory.
     assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
     steps = sentence or config.sections["training"].window
-    return FORWARD_PASSES * assembly.model.flops_per_token(steps)
+    return per_training_token(assembly.model, steps)
 
 
 def seconds_per_token(flops: Mapping[str, float], threads: int, precision: str) -> dict[str, float]:

@@ -18,6 +18,7 @@ from ablate.config.identity import Trial
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
+from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import chains, confirm_search
@@ -25,6 +26,7 @@ from ablate.study.make_record import arm_location, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
 from ablate.study.searches import plan_search_trial, plan_searches, searched_rows
+from ablate.study.settings_found import SettingsFound, settings_found
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
@@ -32,8 +34,18 @@ MAX_TRIALS = 20_000  # which take about a minute to plan
 MAX_SEARCHED = 200_000  # which take about four seconds to foresee
 
 
-def make_plan(study: Study, scale_name: str | None = None, *, data: str, command: str = "") -> Plan:
-    """Resolve a study at a scale. An error names the arm that it is in."""
+def make_plan(
+    study: Study,
+    scale_name: str | None = None,
+    *,
+    data: str,
+    command: str = "",
+    stores: Sequence[Store] = (),
+) -> Plan:
+    """Resolve a study at a scale. An error names the arm that it is in.
+
+    `stores` may have the record of the scale that this one takes its settings from.
+    """
     from ablate.trial.run import load_own
 
     load_own(study.techniques)
@@ -41,18 +53,22 @@ def make_plan(study: Study, scale_name: str | None = None, *, data: str, command
     arms = _chosen_arms(study, scale)
     _check_size(study, name, scale, arms)  # first, since all else takes time for each arm
     _check_column(study, name, scale, arms)
-    values, configs = _resolved(study, scale, arms)
+    found = settings_found(study, name, scale, arms, stores)
+    values, configs = _resolved(study, scale, arms, found)
     whole = with_own_file(study, used_code(study, scale, arms, configs))
     if whole is not study:  # executing the file registers its code again: resolve to the new
         study = whole
         load_own(study.techniques)
-        values, configs = _resolved(study, scale, arms)
+        values, configs = _resolved(study, scale, arms, found)
     _check_one_corpus(study, configs)
     _check_stages(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
     plan = Plan(study=study, scale_name=name, scale=scale, record=record, configs=configs)
+    if found is not None:
+        behind = {"settings_of": scale.settings_of, "num_searches": found.num_searches}
+        plan = replace(plan, record=replace(record, **behind), repeats=found.num_searches)
     if scale.search is None:
-        return _with_listed(plan, arms, values)
+        return _with_listed(plan, arms, values, found)
     searches, notes = plan_searches(plan, scale.search, values)
     notes = (*plan.record.notes, *notes)
     plan = replace(plan, searches=searches)
@@ -71,20 +87,38 @@ def code_of(study: Study, scale_name: str | None = None) -> list[Kind | Techniqu
 
 
 def _resolved(
-    study: Study, scale: Scale, arms: Sequence[Arm]
+    study: Study, scale: Scale, arms: Sequence[Arm], found: SettingsFound | None = None
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Config]]:
-    """Return every arm's values, and its config."""
+    """Return every arm's values, and its config: of several winners, that of the first."""
     values = {arm.name: arm_values(study, scale, arm) for arm in arms}
+    if found is not None:
+        values = {
+            arm: found.values(arm, own, arm_location(study, arm))[0] for arm, own in values.items()
+        }
     return values, {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
 
 
-def _with_listed(plan: Plan, arms: Sequence[Arm], values: Mapping[str, Values]) -> Plan:
-    """Add every arm's chains. Shorter ones are made first: a longer one may continue from them."""
-    made: dict[str, Chains] = {}
+def _with_listed(
+    plan: Plan,
+    arms: Sequence[Arm],
+    values: Mapping[str, Values],
+    found: SettingsFound | None = None,
+) -> Plan:
+    """Add every arm's chains, once for each winner that it takes over. Shorter ones are made first:
+    a longer one may continue from them."""
+    made: dict[str, list[Chains]] = {}
     for arm in sorted(arms, key=lambda arm: len(arm.then)):
-        read = {p.id for chain in made.values() for p in chain.planned if p.final}
-        made[arm.name] = chains(plan, arm.name, values[arm.name], read=read)
-    return with_chains(plan, [made[arm.name] for arm in arms])
+        read = {p.id for own in made.values() for chain in own for p in chain.planned if p.final}
+        every = [values[arm.name]] if found is None else _with_found(plan, arm, found)
+        made[arm.name] = [
+            chains(plan, arm.name, own, repeat, read=read) for repeat, own in enumerate(every)
+        ]
+    return with_chains(plan, [chain for arm in arms for chain in made[arm.name]])
+
+
+def _with_found(plan: Plan, arm: Arm, found: SettingsFound) -> list[dict[str, Any]]:
+    own = arm_values(plan.study, plan.scale, arm)
+    return found.values(arm.name, own, arm_location(plan.study, arm.name))
 
 
 def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:

@@ -75,3 +75,4 @@ class Plan:
     configs: Mapping[str, Config]  # by arm, before any search
     trials: tuple[Trial, ...] = ()  # parents before their children
     searches: tuple[PlannedSearch, ...] = ()
+    repeats: int = 1  # winners of another scale's searches that each listed arm takes over

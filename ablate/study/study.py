@@ -101,6 +101,7 @@ def check(study: Study) -> None:
     for name, scale in study.scales.items():
         _check_key("scale", name)
         _check_scale(scale, names, f"scale '{name}'")
+        _check_settings_of(scale, study.scales, f"scale '{name}': settings_of")
         _check_inheritance(study, scale, names, f"scale '{name}': inherit")
     stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
     stages += [StageName.MEASURE] if study.measure else []
@@ -138,11 +139,31 @@ def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: s
 def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
     _check_known("arm", scale.arms or (), arms, where)
     _check_stages(scale.stages, where)
+    for stage in scale.stages:
+        if stage.control:
+            raise StudyError(
+                f"{where}: stage '{stage.name}' has control=True, and every arm of the scale has "
+                "it. Instead: control=True in a stage of one arm (then=), or leave it out."
+            )
     if scale.not_comparable and not scale.published:
         raise StudyError(
             f"{where}: not_comparable says why numbers are not comparable with published ones, and "
             "at this scale none stand next to these. Instead: set published=True, or leave out "
             "not_comparable."
+        )
+
+
+def _check_settings_of(scale: Scale, scales: Mapping[str, Scale], where: str) -> None:
+    """Check that settings come from a scale that searches, and are not searched again."""
+    if not scale.settings_of:
+        return
+    searched = [name for name, other in scales.items() if other.search is not None]
+    if scale.settings_of not in searched:
+        raise StudyError(unknown("scale with a search", scale.settings_of, searched, where))
+    if scale.search is not None:
+        raise StudyError(
+            f"{where} = '{scale.settings_of}': a scale either takes settings over or searches. "
+            "Instead: leave out either settings_of or search."
         )
 
 

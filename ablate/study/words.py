@@ -120,6 +120,9 @@ class Stage(Word):
         over: `"seed"`: once for each seed. `"seeds"`: once for all seeds of an arm together, to
             evaluate their mean probability or to train one gate for all of them.
         search: A search for how to evaluate each finished model, judged on validation.
+        control: The arm that this arm is compared with gets the same stage too, without what the
+            stage changes in the model (its parts, the loss, and `training.only_gate`): the same
+            epochs and tokens without the treatment. For stages of an arm (`then`) that train.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Stage(Word):
     kind: str = limited("train", choices=("train", "evaluate"))
     over: str = limited("seed", choices=("seed", "seeds"))
     search: Search | None = None
+    control: bool = False
 
     @property
     def trains(self) -> bool:
@@ -141,6 +145,11 @@ class Stage(Word):
             raise StudyError(
                 f"stage '{self.name}': a search in a stage tunes the evaluation of a finished "
                 'model. Instead: use kind="evaluate" and over="seed".'
+            )
+        if self.control and (self.kind, self.over) != ("train", "seed"):
+            raise StudyError(
+                f"stage '{self.name}': control=True gives the compared arm the same training for "
+                'each seed. Instead: use kind="train" and over="seed", or leave out control.'
             )
         if self.search and self.search.inherit:
             raise StudyError(
@@ -291,6 +300,9 @@ class Scale(Word):
         brief: Shorten every trial, as its kind of task says. `smoke` sets it.
         smoke: The scale only shows that everything runs, so `ablate compare --except` leaves its
             trials out. `smoke` sets it.
+        settings_of: Another scale of the study. Each arm takes the settings that its searches there
+            found, once for each search, on `seeds` seeds each. Verdicts follow the rule of searches:
+            below three of them, there are none. That scale has to be finished first.
     """
 
     corpus: str = "grammar"
@@ -313,3 +325,4 @@ class Scale(Word):
     stage_changes: Mapping[str, Values] = field(default_factory=dict)
     brief: bool = False
     smoke: bool = False
+    settings_of: str = ""

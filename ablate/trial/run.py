@@ -242,6 +242,8 @@ class TrialRun:
         before = self.journal.last_attempt.computed_by
         ways = dict.fromkeys([*self._inherited, *library.computed_by(self._uses)])
         self.journal.note(computed_by=tuple(ways))
+        if operations := getattr(self._task, "operations", None):
+            self.journal.note(operations=operations)
         if idle := getattr(self._task, "without_effect", None):
             self.journal.note(without_effect=tuple(idle))
         if kept := getattr(self._task, "kept_outside", None):

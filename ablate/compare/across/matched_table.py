@@ -227,7 +227,7 @@ def _verdict(change: Change, p_holm: float | None) -> Verdict:
 def _cut(change: Change, interval: tuple[float, float]) -> tuple[float, float]:
     """The part of an interval that is possible, from the mean of the first trials."""
     metric = change.metric
-    if not _as_read(metric):
+    if metric.in_percent:
         return interval
     low, high = ((end - change.at) / metric.factor for end in metric.range)
     return within(interval, (low, high))

@@ -23,9 +23,9 @@ FILE = "report.html"
 SECTIONS = ("table", "tests", "scales", "figures", "analyses", "arms", "trials", "command")
 
 
-def page(material: Material, store: Store) -> str:
-    """The whole page, whose first section is the study's table."""
-    return render.html([*sections_of(material, store)])
+def page(material: Material, store: Store, *, to_use: bool = False) -> str:
+    """The whole page, whose first section is the study's table; `to_use`: with a script."""
+    return render.html([*sections_of(material, store)], to_use=to_use)
 
 
 def sections_of(material: Material, store: Store) -> Iterator[Section]:

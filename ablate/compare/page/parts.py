@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ablate.compare.formats import Table
+from ablate.compare.plots.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,17 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A described figure, which the page draws as it can: to be used, or as a still picture."""
+
+    kind: ClassVar = "drawing"
+    name: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
 class Picture:
-    """A drawing as SVG, with its caption and its numbers."""
+    """A still picture as SVG, with its caption and its numbers."""
 
     kind: ClassVar = "picture"
     svg: str
@@ -39,7 +49,7 @@ class Picture:
     table: Table | None = None
 
 
-Part = Grid | Text | Picture
+Part = Grid | Text | Drawing | Picture
 
 
 @dataclass(frozen=True)

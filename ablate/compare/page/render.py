@@ -1,23 +1,79 @@
-"""Writes a page as one HTML file that needs no other: no script, no font, no address."""
+"""Writes a page as one HTML file that needs no other: no font, no address, nothing to fetch.
+
+An interactive page has plotly's script within, 5 MB; a still one has drawings as SVG and no script
+at all. A content security policy names the page's own scripts by their hashes: no other runs.
+"""
 
 from __future__ import annotations
 
 import base64
 import functools
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import Best, Table, text_of
-from ablate.compare.page.parts import Section
+from ablate.compare.page.parts import Drawing, Part, Picture, Section
+from ablate.compare.plots import interactive, static
+from ablate.compare.plots.layout import height, least_width, most_width
 from ablate.errors import MissingDependency, needs
 
 LONG = 40  # characters of a cell that may take several lines
+POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; "
+    "style-src 'unsafe-inline'; img-src data: blob:"
+)
+FOLDER = Path(__file__).parent
 
 
-def html(sections: Sequence[Section]) -> str:
-    """Return a page as text; whatever users named or wrote is escaped."""
-    return _template().render(sections=sections)
+def html(sections: Sequence[Section], *, to_use: bool = False) -> str:
+    """Return a page as text; whatever users named or wrote is escaped.
+
+    Its figures are pictures, or, `to_use`, drawn by a script so that a reader can point at them.
+    """
+    template = _template()  # first, as it says if jinja2 is missing
+    if not to_use:
+        sections = [replace(each, parts=[*map(_still, each.parts)]) for each in sections]
+    figures = [part for each in sections for part in each.parts if isinstance(part, Drawing)]
+    scripts = [interactive.script(), interactive.starter()] if figures else []
+    styles = [(FOLDER / "page.css").read_text("utf-8"), *_styles_of_figures(figures)]
+    return template.render(
+        sections=sections,
+        figures=[(each.name, _as_is(interactive.as_json(each.figure))) for each in figures],
+        scripts=[*map(_as_is, scripts)],
+        styles=[*map(_as_is, styles)],
+        policy=_as_is("; ".join([POLICY, *_allowed(scripts)])),
+    )
+
+
+def _still(part: Part) -> Part:
+    """A figure as a picture; anything else as it is."""
+    if not isinstance(part, Drawing):
+        return part
+    figure = part.figure
+    svg = static.written(static.drawn(figure), "svg").decode()
+    return Picture(svg, figure.title, figure.caption, figure.table)
+
+
+def _styles_of_figures(figures: Sequence[Drawing]) -> list[str]:
+    return [interactive.stylesheet()] if figures else []
+
+
+def _allowed(scripts: Sequence[str]) -> Iterator[str]:
+    """The rule that lets these scripts run, and none if there are none."""
+    if scripts:
+        digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+        hashes = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+        yield " ".join(["script-src", *hashes])
+
+
+def _as_is(text: str) -> Any:
+    """Text of our own, which is not escaped."""
+    from markupsafe import Markup
+
+    return Markup(text)
 
 
 @functools.cache
@@ -27,11 +83,12 @@ def _template() -> Any:
     except ModuleNotFoundError:
         raise MissingDependency(needs("pages need", "jinja2")) from None
     # Strict: a misspelt name in the template is an error, not an empty text.
-    loader, undefined = jinja2.FileSystemLoader(Path(__file__).parent), jinja2.StrictUndefined
+    loader, undefined = jinja2.FileSystemLoader(FOLDER), jinja2.StrictUndefined
     made = jinja2.Environment(
         loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     made.filters |= {"cells": _cells, "address": _address}
+    made.globals |= {"height": height, "least_width": least_width, "most_width": most_width}
     return made.get_template("page.html")
 
 

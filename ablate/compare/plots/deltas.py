@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ablate.compare.formats import table_of
+from ablate.compare.formats import Table, table_of
 from ablate.compare.material import Material
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.table import columns
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.compare.text.figures import changed
+from ablate.config.metrics import Metric
 from ablate.results.replication import plural
 
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
+BELOW = 0.27  # rows, of the dots under an interval
 NEEDS = "a base arm and another, with results"
 COLOURS = {True: style.BLUE, False: style.VERMILLION, None: style.BLACK}  # better, worse
 MARKERS = {True: "o", False: "s", None: "D"}
@@ -32,18 +35,22 @@ def described(material: Material) -> fig.Figure | None:
     shown = [compared[name] for name in chosen.arms([*compared], MOST_ARMS, material)]
     if not shown:
         return None
-    better, digits = BETTER[summary.metric.better], columns.decimals(summary)
-    reach = _reach([each for _, each in shown])
+    metric, digits = summary.metric, columns.decimals(summary)
+    better, reach = BETTER[metric.better], _reach([each for _, each in shown], metric)
     before = "the row above" if len(shown) == len(compared) else "the arm before it"
     against = before if material.record.design == "path" else material.record.base_arm
-    difference = f"{summary.unit} of {summary.split}, less that of {against}"
-    table = [[arm.name, columns.delta(arm, digits), columns.verdict(arm)] for arm, _ in shown]
+    difference = f"{_of(metric)} of {summary.split}, {_from(metric)} {against}"
+    table = [[a.name, columns.delta(a, metric, digits), columns.verdict(a)] for a, _ in shown]
     rows = [*enumerate(reversed(shown))]  # from the bottom, so that the first arm is at the top
     names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
     panel = fig.Panel(
         x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
         y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
-        marks=[fig.Rule(0), *(mark for row, (_, each) in rows for mark in _row(row, each, reach))],
+        marks=[
+            fig.Rule(0),
+            *(_dots(row, each, metric, reach) for row, (_, each) in rows),
+            *(mark for row, (_, each) in rows for mark in _row(row, each, reach)),
+        ],
         beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
     )
     return fig.Figure(
@@ -51,8 +58,34 @@ def described(material: Material) -> fig.Figure | None:
         caption=_caption(material) + chosen.left_out([*compared], MOST_ARMS, material),
         panels=[panel],
         height=1.1 + 0.27 * len(rows),
-        own_table=table_of(["arm", difference, "verdict"], table, left=["verdict"]),
+        own_table=_numbers(table, [each for _, each in shown], difference, summary),
     )
+
+
+def _of(metric: Metric) -> str:
+    """What the differences are of."""
+    return f"odds of {metric.shown}" if metric.scale == "logit" else metric.shown
+
+
+def _from(metric: Metric) -> str:
+    return "change in % from that of" if metric.in_percent else "less that of"
+
+
+def _numbers(
+    rows: Sequence[Sequence[str]],
+    comparisons: Sequence[Comparison],
+    difference: str,
+    summary: Summary,
+) -> Table:
+    """The figure in numbers, with the difference of each pair."""
+    metric, digits = summary.metric, columns.decimals(summary)
+    pairs = [
+        ", ".join(changed(metric, metric.change(d), None, digits) for d in each.difference.deltas)
+        for each in comparisons
+    ]
+    each = f"each {summary.replication.unit}"
+    body = [[*row, own] for row, own in zip(rows, pairs, strict=True)]
+    return table_of(["arm", difference, "verdict", each], body, left=["verdict", each])
 
 
 def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
@@ -69,8 +102,8 @@ def _name(arm: str, summary: Summary) -> str:
     return f"{style.shortened(arm, 24)} (less {style.shortened(other, 18)})"
 
 
-def _reach(comparisons: Sequence[Comparison]) -> float:
-    """How far the axis goes: to the ends of all intervals, except ends far from all others.
+def _reach(comparisons: Sequence[Comparison], metric: Metric) -> float:
+    """How far the axis goes: to all pairs and ends of intervals, except those far from all others.
 
     An arm that is better is always within the axis.
     """
@@ -82,7 +115,16 @@ def _reach(comparisons: Sequence[Comparison]) -> float:
         for end in (comparison.interval or (comparison.delta,))
         if comparison.helps or abs(end) <= FARTHEST * typical
     ]
-    return max([*near, typical])
+    pairs = (abs(metric.change(d)) for each in comparisons for d in each.difference.deltas)
+    return max([*near, *(size for size in pairs if size <= FARTHEST * typical), typical])
+
+
+def _dots(row: int, comparison: Comparison, metric: Metric, reach: float) -> fig.Series:
+    """The difference of each pair, below the interval; those beyond the axis are left out."""
+    pairs = [metric.change(delta) for delta in comparison.difference.deltas]
+    within = [pair for pair in pairs if abs(pair) <= reach]
+    look = fig.Look(colour=style.GREY, width=0, marker="o", size=2.5)
+    return fig.Series(x=within, y=[row - BELOW] * len(within), look=look)
 
 
 def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]:
@@ -110,12 +152,14 @@ def _caption(material: Material) -> str:
     other = ", or from the one in brackets," if columns.elsewhere_noted(summary) else ""
     percent = f"{100 * (1 - summary.alpha):g}%"
     paired = f"Differences from {base}{other} with {percent} intervals, paired over"
+    dots = f"Dots: each {replication.unit}."
     if replication.of_settings_found:
         return (
             f"{paired} seeds of the settings found by {replication.searches} an arm: there is no "
-            "verdict, and all diamonds are hollow. An arrow: beyond the plot."
+            f"verdict, and all diamonds are hollow. {dots} An arrow: beyond the plot."
         )
     return (
         f"{paired} {plural(replication.unit)}. Filled: better (circle) or worse (square) by the "
-        "Holm-corrected test; hollow diamonds are undecided. An arrow: beyond the plot."
+        f"Holm-corrected test; hollow diamonds are undecided. {dots} An arrow: beyond "
+        "the plot."
     )

@@ -22,7 +22,7 @@ class Look:
 
     colour: str = style.BLACK
     dashes: tuple[float, ...] = ()  # lengths of strokes and gaps; none: solid
-    width: float = 1.5
+    width: float = 1.5  # 0: markers alone
     marker: str = ""  # as matplotlib names them
     size: float = 5
     hollow: bool = False  # markers

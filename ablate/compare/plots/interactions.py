@@ -8,7 +8,7 @@ from ablate.compare.material import Material
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import shared_seeds
+from ablate.compare.statistics.against import shared_seeds, within
 from ablate.compare.statistics.effects import Design, design_of
 from ablate.results.replication import counted, plural
 
@@ -53,9 +53,14 @@ def _panel(material: Material, design: Design, a: str, b: str) -> fig.Panel:
 def _line(
     material: Material, design: Design, at: list[dict[str, str]], index: int, name: str
 ) -> fig.Series:
-    show = material.summary.metric.show
+    metric = material.summary.metric
+    show = metric.show
     cells = [_cell(material, design, each) for each in at]
-    ends = [sorted((show(mean - half), show(mean + half))) for mean, half in cells]
+    # A t interval may leave what the metric can be.
+    ends = [
+        within((low, high), metric.range)
+        for low, high in (sorted((show(mean - half), show(mean + half))) for mean, half in cells)
+    ]
     return fig.Series(
         x=[x + 0.04 * index for x in range(len(at))],  # so that bars do not hide others
         y=[show(mean) for mean, _ in cells],

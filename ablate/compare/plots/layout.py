@@ -57,7 +57,13 @@ def layout(figure: Figure) -> Part:
 
 def height(figure: Figure) -> int:
     """The height in pixels: as described, and of a legend's rows."""
-    return round(INCH * figure.height) + _legend_rows(figure) * ROW
+    rows = -(-len(figure.panels) // figure.columns)
+    return round(INCH * figure.height) + (_legend_rows(figure) + rows * _inside_rows(figure)) * ROW
+
+
+def most_width(figure: Figure) -> int:
+    """The width in pixels beyond which the picture would only be stretched."""
+    return round(1.45 * INCH * figure.width)
 
 
 def least_width(figure: Figure) -> int:
@@ -171,6 +177,8 @@ def _axis(axis: Axis, shown: bool, fixed: bool, values: Sequence[float]) -> Part
             "tickvals": [at for at, _ in axis.ticks],
             "ticktext": [text(t) for _, t in axis.ticks],
         }
+    elif axis.log and axis.limits and axis.limits[1] >= 10 * axis.limits[0]:
+        made["dtick"] = "D2"  # 1, 2 and 5; plotly shifts some numbers where it has all digits
     elif axis.numbers == "whole" and values:
         made |= {"dtick": _whole_step(max(values) - min(values)), "tick0": 0}
     return made
@@ -205,7 +213,7 @@ def _shapes(panel: Panel, box: Box) -> Iterator[Part]:
     for mark in panel.marks:
         if isinstance(mark, Rule):
             ends = {"x0": mark.x, "x1": mark.x, "y0": 0, "y1": 1}
-            yield {"type": "line", "layer": "below", **axes, **ends, "line": look}
+            yield {"type": "line", "layer": "between", **axes, **ends, "line": look}
     within = {"xref": f"x{box.number} domain", "yref": f"y{box.number} domain"}
     for end, at in _names(panel):
         ends = {"x0": _share(panel.x, end.x), "x1": 1.02, "y0": _share(panel.y, end.y), "y1": at}
@@ -248,7 +256,7 @@ def _annotations(figure: Figure, panel: Panel, box: Box) -> Iterator[Part]:
     if panel.note:
         at = {"x": 0.5, "y": 0.9, "yanchor": "top", "font": {"size": 11}}
         yield {**within, **at, "text": text(panel.note)}
-    small = {"showarrow": False, "font": {"size": 11}, "xanchor": "left", "align": "left"}
+    small = {"showarrow": False, "font": {"size": 11}, "xanchor": "left", "yanchor": "middle"}
     for value, words in panel.beside:
         at = {"xref": f"{x} domain", "yref": y, "x": 1, "y": place(panel.y, value), "xshift": 10}
         yield {**small, **at, "text": text(words)}

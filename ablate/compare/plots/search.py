@@ -20,6 +20,7 @@ from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
 MOST_ARMS, MOST_TRIALS, BEST = 6, 400, 3  # panels; lines in each; bold lines
+SHADES = 12
 LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest on
 NEEDS = "a search"
 CAPTION = (
@@ -75,14 +76,15 @@ def _panel(name: str, ranked: Ranked, metric: Metric) -> fig.Panel:
     """The drawn trials as lines over scales, the last of which is their result."""
     trials = [journal for _, journal in ranked]
     losses = [loss for loss, _ in ranked if loss < math.inf]
-    scales = [_scale(key, [journal.config[key] for journal in trials]) for key in _varied(trials)]
+    varied = _varied(trials)
+    scales = [_scale(key, [journal.config[key] for journal in trials]) for key in varied]
     scales.append(_loss_scale(losses, metric))
     drawn = _drawn(len(trials))
     lines = []
     for rank in drawn:
         heights = [scale.heights[rank] for scale in scales if rank < len(scale.heights)]
-        look = _look(rank, len(losses))
-        lines.append(fig.Series(x=range(len(heights)), y=heights, look=look))
+        look, about = _look(rank, len(losses)), _about(ranked[rank], varied, metric)
+        lines.append(fig.Series(x=range(len(heights)), y=heights, look=look, about=about))
     rules = [fig.Rule(x) for x in range(len(scales))]
     marks = [fig.Label(x, *mark) for x, scale in enumerate(scales) for mark in scale.marks]
     titles = [(x, scale.title) for x, scale in enumerate(scales)]
@@ -101,8 +103,19 @@ def _rows(arm: str, ranked: Ranked, metric: Metric) -> Iterator[list[Any]]:
     varied = _varied([journal for _, journal in ranked])
     for rank in _drawn(len(ranked)):
         loss, journal = ranked[rank]
-        settings = ", ".join(f"{key} = {text_of(journal.config[key]) or 'none'}" for key in varied)
+        settings = ", ".join(_settings(journal, varied))
         yield [arm, journal.trial.id, settings, metric.show(loss) if loss < math.inf else None]
+
+
+def _settings(journal: Journal, keys: Sequence[str]) -> Iterator[str]:
+    return (f"{key} = {text_of(journal.config[key]) or 'none'}" for key in keys)
+
+
+def _about(ranked: tuple[float, Journal], keys: Sequence[str], metric: Metric) -> str:
+    """A trial's result, and a line for each of its settings."""
+    loss, journal = ranked
+    result = f"{metric.shown} of valid: {shown(metric, loss)}" if loss < math.inf else "no result"
+    return "\n".join([f"trial {journal.trial.id}, {result}", *_settings(journal, keys)])
 
 
 def _drawn(num: int) -> list[int]:
@@ -120,7 +133,8 @@ def _look(rank: int, num_completed: int) -> fig.Look:
         dashes = style.DASHES[rank]
         # The best is drawn last, on top of the others.
         return fig.Look(colour=style.VERMILLION, dashes=dashes, width=2, above=4 - rank)
-    shade = 0.35 + 0.45 * rank / max(1, num_completed - 1)  # the better, the darker
+    # The better, the darker; in few shades, since lines that look the same are drawn at once.
+    shade = 0.35 + 0.45 * round(SHADES * rank / max(1, num_completed - 1)) / SHADES
     levels = (round(255 * share) for share in (shade, shade, 1 - 0.5 * (1 - shade)))
     return fig.Look(colour="#{:02x}{:02x}{:02x}".format(*levels), width=0.8, above=1)
 

@@ -59,12 +59,11 @@ class Judge:
         reason: str,
         family: int,
         *,
-        at: float,
         possible: tuple[float, float],
     ) -> Comparison:
         """The verdict on one of a family of differences, or `reason` why there is none.
 
-        The difference is shown from the value `at`; `possible` is the range of what is shown.
+        `possible` is the range of what is shown.
         """
         withheld = self.replication.of_settings_found
         reason = self.replication.searches if withheld else reason
@@ -77,12 +76,12 @@ class Judge:
         interval, is_cut = None, False
         if difference.interval is not None:
             # Sorted, since of a metric that is better if higher, a lower loss is the higher end.
-            low, high = sorted(self.metric.shift(end, at) for end in difference.interval)
+            low, high = sorted(map(self.metric.change, difference.interval))
             interval = within((low, high), possible)
             is_cut = interval != (low, high)
         return Comparison(
             difference=difference,
-            delta=self.metric.shift(difference.mean, at),
+            delta=self.metric.change(difference.mean),
             interval=interval,
             is_cut=is_cut,
             p_holm=p_holm,
@@ -111,12 +110,9 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
         if difference is not None:
             verdict = statistics.verdict(difference, p, judge.alpha)
             reason = _reservation(arm, base, difference, verdict)
-            at = statistics.mean(
-                judge.metric.show(base.values[i]) for i in shared_seeds([arm, base])
-            )
-            low, high = judge.metric.range
+            possible = _possible(base, shared_seeds([arm, base]), judge.metric)
             comparisons[arm.name] = judge.comparison(
-                difference, p, reason, family, at=at, possible=(low - at, high - at)
+                difference, p, reason, family, possible=possible
             )
     best = _best(arms, judge)
     return [_summary(arm, comparisons.get(arm.name), arm.name == best) for arm in arms]
@@ -140,6 +136,18 @@ def _reference(arm: ArmResult, arms: Sequence[ArmResult]) -> ArmResult | None:
     if arm.against is None:
         return next((other for other in arms if other.is_base), None)
     return next((other for other in arms if other.name == arm.against), None)
+
+
+def _possible(base: ArmResult, seeds: Sequence[int], metric: Metric) -> tuple[float, float]:
+    """From the mean of the compared arm to either end of what the metric can be.
+
+    On a scale of logarithms or log odds, no interval leaves what is possible.
+    """
+    if metric.in_percent:
+        return -math.inf, math.inf
+    at = statistics.mean(metric.show(base.values[index]) for index in seeds)
+    low, high = metric.range
+    return low - at, high - at
 
 
 def _difference(arm: ArmResult, base: ArmResult, judge: Judge) -> Difference | None:

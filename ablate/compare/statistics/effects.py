@@ -192,8 +192,6 @@ def _family(
 ) -> tuple[Effect, ...]:
     """The effects of some contrasts over the seeds of all arms, corrected over these contrasts."""
     seeds = shared_seeds(arms)
-    means = [mean for arm in arms for mean in judge.replication.means(arm.values, seeds)]
-    at = judge.metric.show(statistics.mean(means))
     terms = [list(zip(arms, contrast.weights.tolist(), strict=True)) for contrast in contrasts]
     differences = [d for weighted in terms if (d := judge.difference(weighted, seeds)) is not None]
     corrected = statistics.holm([difference.p for difference in differences])
@@ -204,7 +202,7 @@ def _family(
         reason = _reservation([arm for arm, weight in weighted if weight], difference)
         reach = _reach(contrast, judge.metric)
         comparison = judge.comparison(
-            difference, p, reason, len(contrasts), at=at, possible=(-reach, reach)
+            difference, p, reason, len(contrasts), possible=(-reach, reach)
         )
         named = {"name": contrast.name, "kind": contrast.kind, "aliases": contrast.aliases}
         family.append(Effect(**vars(comparison), **named))
@@ -214,8 +212,8 @@ def _family(
 def _reach(contrast: Contrast, metric: Metric) -> float:
     """The largest size that a contrast can have: all arms of one sign at either end."""
     low, high = metric.range
-    linear = metric.scale == "linear"  # others are shown as a change of the design's mean
-    return float(abs(contrast.weights).sum() / 2 * (high - low)) if linear else math.inf
+    whole = float(abs(contrast.weights).sum() / 2 * (high - low))
+    return math.inf if metric.in_percent else whole
 
 
 def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:
@@ -257,11 +255,11 @@ def _notes(judge: Judge, family: Sequence[Effect]) -> Iterable[str]:
     tested = f"Holm-corrected over {len(family)}"
     if replication.of_settings_found:
         tested = "of the settings found, without a verdict"
+    percent = ", shown in percent" if judge.metric.in_percent else ""
     yield (
         f"Effects: paired contrasts over {counted(pairs, replication.unit)}, {tested}; in "
-        f"{judge.metric.scale_name}, "
-        "shown as a change of the design's mean. An interaction is how much more the first "
-        "bought where the second was changed as well."
+        f"{judge.metric.scale_name}{percent}. An interaction is how much more the first bought "
+        "where the second was changed as well."
     )
     if any(effect.aliases for effect in family):
         yield (

@@ -72,11 +72,6 @@ class Difference:
         """The p-value of an exact test that flips the differences' signs."""
         return None if self.p is None else sign_flip_test(self.deltas)
 
-    @property
-    def effect_size(self) -> float | None:
-        """mean / spread, with Hedges' correction for few pairs; None with fewer than three."""
-        return effect_size(self.deltas)
-
 
 def paired_difference(
     deltas: Sequence[float], *, size: float = 1.0, alpha: float = 0.05, tested: bool = True
@@ -165,17 +160,6 @@ def holm(p_values: Sequence[float | None], num: int | None = None) -> list[float
         largest = max(largest, min(1.0, (num - step) * p))
         adjusted[index] = largest
     return adjusted
-
-
-def effect_size(deltas: Sequence[float]) -> float | None:
-    """Hedges' g of paired differences: mean / spread, corrected for its bias with few pairs.
-
-    With two pairs the correction makes it 0, so there is none.
-    """
-    deviation = spread(deltas)
-    if not deviation or len(deltas) < MIN_PAIRS:
-        return None
-    return mean(deltas) / deviation * (1 - 3 / (4 * (len(deltas) - 1) - 1))
 
 
 def more_pairs(deltas: Sequence[float], *, alpha: float = 0.05, comparisons: int = 1) -> int | None:

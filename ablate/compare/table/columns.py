@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 
 from ablate.compare.formats import Best, Column
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
-from ablate.compare.text.figures import NONE, count, decimal, signed
+from ablate.compare.table.wins import columns_of_wins
+from ablate.compare.text.figures import NONE, changed, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
 from ablate.results.verdict import Verdict
@@ -29,9 +30,9 @@ def arm_columns(summary: Summary) -> list[Column]:
         *(_split_column(split, decides, digits) for split in splits),
         *(_other_metric(*other, summary.split) for other in enumerate(summary.record.columns)),
         *([_floor_column(summary)] if summary.floor else []),
-        Column(_delta_heading(summary), lambda arm: delta(arm, digits)),
+        Column(_delta_heading(summary), lambda arm: delta(arm, summary.metric, digits)),
         *([] if summary.replication.of_settings_found else p_columns),
-        replace(tests["effect_size"], text=lambda g: signed(g, 1)),
+        columns_of_wins(summary)[0].about(attrgetter("comparison")),
         Column("verdict", verdict, left=True),
     ]
 
@@ -42,19 +43,18 @@ def columns_of_tests(summary: Summary) -> list[Column]:
     interval, ends = attrgetter("difference.interval"), metric.natural_interval
     interval_of = "settings found" if replication.of_settings_found else "arms"
     delta = Column(metric.scale_name, metric.natural, _in_nats, f"delta_{scale}")
-    size = Column("effect\nsize", metric.natural, lambda g: signed(g, 2), "effect_size", drop=0)
     return [
         Column("pairs", lambda c: c.difference.num_pairs, name="pairs"),
         Column(name="paired_by", of=lambda _: replication.unit),  # no heading: for programs alone
         delta.about(attrgetter("difference.mean")),
-        Column(interval_heading(summary), ends, _interval).about(interval),
+        Column(interval_heading(summary), partial(_possible_ends, metric), _interval),
         Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
         Column(name="interval_of", of=lambda _: interval_of),
         Column("t-test\np", lambda c: c.difference.p, p_value, "p"),
         Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
-        size.about(attrgetter("difference.effect_size")),
+        *columns_of_wins(summary),
         Column("verdict", lambda c: c.verdict, name="verdict", left=True),
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
     ]
@@ -67,6 +67,15 @@ def scale_of(metric: Metric) -> str:
 
 def _in_nats(difference: float) -> str:
     return signed(difference, 4)
+
+
+def _possible_ends(metric: Metric, comparison: Comparison) -> tuple[float, float] | None:
+    """The interval on the metric's scale; the part that is possible."""
+    if comparison.is_cut and comparison.interval:
+        low, high = comparison.interval
+        return low / metric.factor, high / metric.factor
+    interval = comparison.difference.interval
+    return interval and metric.natural_interval(interval)
 
 
 def _interval(interval: tuple[float, float]) -> str:
@@ -153,7 +162,12 @@ def _delta_heading(summary: Summary) -> str:
     against = " row above" if summary.record.design == "path" else " base"
     shown = "" if elsewhere_noted(summary) else against
     interval = interval_heading(summary).replace(" of the", " of\nthe")
-    return f"Δ{shown}, {summary.split}\n[{interval}]"
+    return f"{delta_name(summary)}{shown}, {summary.split}\n[{interval}]"
+
+
+def delta_name(summary: Summary) -> str:
+    """What the column of differences is of, if neither of the shown unit nor of its ratios."""
+    return "Δ odds" if summary.metric.scale == "logit" else "Δ"
 
 
 def elsewhere_noted(summary: Summary) -> dict[str, str]:
@@ -161,13 +175,13 @@ def elsewhere_noted(summary: Summary) -> dict[str, str]:
     return {} if summary.record.design == "path" else summary.elsewhere
 
 
-def delta(arm: ArmSummary, digits: int) -> str:
+def delta(arm: ArmSummary, metric: Metric, digits: int) -> str:
     """Return an arm's difference with its interval, or that it is the base arm."""
     if arm.is_base:
         return "base arm"
     if arm.comparison is None:
         return NONE
-    return with_interval(arm.comparison.delta, arm.comparison.interval, digits)
+    return changed(metric, arm.comparison.delta, arm.comparison.interval, digits)
 
 
 def with_interval(delta: float, interval: tuple[float, float] | None, digits: int) -> str:

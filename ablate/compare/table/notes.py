@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from ablate.compare.formats import BEST
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
+from ablate.compare.table import costs
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
@@ -102,6 +104,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+    yield from _about_spread(summary)
     yield from _about_delta(summary)
     unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
     if unclear and not replication.of_settings_found:
@@ -125,6 +128,12 @@ def verdicts(summary: Summary) -> Iterable[str]:
         yield f"{BEST}: better than every other arm by the same test, corrected over those."
 
 
+def _about_spread(summary: Summary) -> Iterable[str]:
+    cells = (cell for arm in summary.arms for each in arm.every for cell in each.cells.values())
+    if any(cell.spread is not None for cell in cells):
+        yield "a±b: the mean over seeds, and the standard deviation over them."
+
+
 def _about_delta(summary: Summary) -> Iterable[str]:
     """Describe the column of differences, and name the intervals that are cut."""
     if not any(arm.comparison for arm in summary.arms):
@@ -132,14 +141,15 @@ def _about_delta(summary: Summary) -> Iterable[str]:
     metric = summary.metric
     is_base = not summary.elsewhere and summary.record.design != "path"
     other = "the base arm" if is_base else "the arm compared with"
-    if metric.scale == "linear":
+    if not metric.in_percent:
         yield f"Δ: the mean difference from {other} over the pairs."
     else:
         ratios = "ratios" if metric.scale == "log" else "ratios of odds"
         yield (
-            f"Δ: the geometric mean of the pairs' {ratios} to {other}, shown as a change from that "
-            "arm's mean. It is not the difference of the two means shown."
+            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, as "
+            "a change in percent. It is not the difference of the two means shown."
         )
+    yield about_wins(summary)
     cut = [arm.name for arm in summary.arms if arm.comparison and arm.comparison.is_cut]
     effects = summary.effects.every if summary.effects else ()
     cut += [effect.name for effect in effects if effect.is_cut]
@@ -171,6 +181,7 @@ def cautions(summary: Summary) -> Iterable[str]:
         texts = (meaning.format(other=other) for other in others)
         for text, names in _grouped(zip(texts, withheld, strict=True)).items():
             yield f"No verdict on {', '.join(names)}: {text}."
+    yield from costs.cautions(summary)
     yield from summary.notes
     record = summary.record
     if record.paper or record.level:  # papers' numbers are of texts

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ablate.compare.formats import Column, Table, for_programs
 from ablate.compare.table.columns import columns_of_tests, scale_of
+from ablate.compare.table.costs import columns_of_cost
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.config.metrics import SPLITS
 from ablate.results.arm import Cell, Measured
@@ -84,6 +85,7 @@ def _arm_columns(summary: Summary, key: str) -> list[Column]:
         Column(name="published", of=lambda n: n.measured.published.get(n.split)),
         Column(name="published_verdict", of=verdict),
         Column(name="num_parameters", of=lambda n: n.arm.num_parameters),
+        *(column.about(attrgetter("arm")) for column in columns_of_cost()),
         Column(name="holes", of=lambda n: _num_holes([n.arm])),
         Column(name="table", of=lambda _: key),
     ]

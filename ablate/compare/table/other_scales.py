@@ -55,4 +55,4 @@ def frozen_and_tuned(frozen: Summary, tuned: Summary) -> Table | None:
 
 def _compared(summary: Summary, name: str) -> list[str]:
     arm = summary.arm(name)
-    return [shown.delta(arm, shown.decimals(summary)), shown.verdict(arm)]
+    return [shown.delta(arm, summary.metric, shown.decimals(summary)), shown.verdict(arm)]

@@ -18,7 +18,7 @@ from ablate.store.study_record import StudyRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A difference and its verdict. `delta` and `interval`: in the table's unit."""
+    """A difference and its verdict. `delta` and `interval`: as `Metric.change` shows them."""
 
     difference: Difference  # of losses: below 0 is better
     delta: float
@@ -89,7 +89,7 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect(Comparison):
-    """One contrast. `delta` and `interval` are taken at the mean over the design."""
+    """One contrast."""
 
     name: str
     kind: str  # main, interaction, simple

@@ -12,11 +12,10 @@ from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
 from ablate.compare.table.rows import ArmSummary, Effect, Summary
-from ablate.compare.text.figures import NONE
+from ablate.compare.table.wins import about_wins
+from ablate.compare.text.figures import NONE, changed
 from ablate.config.metrics import SPLIT
 from ablate.results.replication import plural
-
-EFFECT_SIZE = "Effect size: Hedges' g, the mean over the spread of the differences."
 
 
 def study_table(
@@ -48,10 +47,10 @@ def _effects(summary: Summary) -> Table | None:
         return None
     digits, tests = shown.decimals(summary), shown.columns_of_tests(summary)
     p_holm = [replace(column, heading="Holm p") for column in tests if column.name == "p_holm"]
-    delta = f"Δ, {summary.split} [{shown.interval_heading(summary)}]"
+    delta = f"{shown.delta_name(summary)}, {summary.split} [{shown.interval_heading(summary)}]"
     columns = [
         Column("effect", attrgetter("names"), left=True),
-        Column(delta, lambda e: shown.with_interval(e.delta, e.interval, digits)),
+        Column(delta, lambda e: changed(summary.metric, e.delta, e.interval, digits)),
         *([] if summary.replication.of_settings_found else p_holm),
         Column("verdict", _with_reason, left=True),
     ]
@@ -114,17 +113,14 @@ def _less_another(summary: Summary, arm: str) -> str:
 def _about_tests(summary: Summary) -> str:
     """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
     replication = summary.replication
-    compared = [arm.comparison for arm in summary.arms if arm.comparison]
-    effects = summary.effects.every if summary.effects else ()
-    any_cut = any(tested.is_cut for tested in (*compared, *effects))
-    uncut = " These intervals are not cut." if any_cut else ""
     if replication.of_settings_found:
         return (
             f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
-            f"interval, which is of the settings found, and nothing is tested. {EFFECT_SIZE}{uncut}"
+            "interval, which is of the settings found, and nothing is tested. "
+            f"{about_wins(summary)}"
         )
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
         "that of the t-test after Holm's correction; arms are one family, main effects and "
-        f"interactions another, effects within an interaction a third. {EFFECT_SIZE}{uncut}"
+        f"interactions another, effects within an interaction a third. {about_wins(summary)}"
     )

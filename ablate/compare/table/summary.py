@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from ablate.compare.statistics import computed
+from ablate.compare.statistics import computed, settling
 from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.effects import effects
 from ablate.compare.statistics.verdicts import verdicts
@@ -68,11 +68,12 @@ def _notes(
         yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
     if replication.of_settings_found:
         yield (
-            f"No verdict on any arm, and none is marked best: each was tuned by "
-            f"{replication.searches}, which does not show how much searches vary. Intervals are "
+            f"No verdict on any arm, and none is marked best: {_tuned_by(record, replication)}, "
+            "which does not show how much searches vary. Intervals are "
             f"of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
             "study's Search, a pair is a search, and there are verdicts."
         )
+    yield from settling.note(record, arms, journals)
     yield from _inherited(record)
     for arm in arms:
         below = [s for s, c in arm.cells.items() if c.above_floor is not None and c.above_floor < 0]
@@ -81,6 +82,13 @@ def _notes(
                 f"{arm.name} is below the best possible on {' and '.join(below)}: "
                 "look for a leak before believing it."
             )
+
+
+def _tuned_by(record: StudyRecord, replication: Replication) -> str:
+    """Who found the settings: searches of this scale, or those of another."""
+    if record.settings_of:
+        return f"its settings were found by {replication.searches} of {record.settings_of}"
+    return f"each was tuned by {replication.searches}"
 
 
 def _without_effect(record: StudyRecord, journals: Mapping[str, Journal]) -> Iterable[str]:

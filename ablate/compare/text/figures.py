@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ablate.config.metrics import Metric
 
 NONE = "–"
+MOST_PERCENT = 1000  # a larger change is written as a ratio: ×12
 
 
 def count(number: float | None) -> str:
@@ -38,6 +41,28 @@ def signed(number: float, digits: int) -> str:
     """A number with its sign, the minus as wide as a plus."""
     text = decimal(abs(number), digits)
     return f"{'−' if number < 0 else '+'}{text}"
+
+
+def changed(metric: Metric, delta: float, ends: tuple[float, float] | None, digits: int) -> str:
+    """A difference as `Metric.change` gives it, with its interval: `−9.2% [−13.3, −4.9]`.
+
+    `digits` are those of a difference that is not in percent.
+    """
+    if metric.in_percent:
+        sizes = [abs(number) for number in (delta, *(ends or ()))]
+        write = partial(_percent, digits=1 if max(sizes) >= 1 and min(sizes) >= 0.05 else 2)
+        text = f"{write(delta)}{'' if delta >= MOST_PERCENT else '%'}"
+    else:
+        write = partial(signed, digits=digits)
+        text = write(delta)
+    return text if ends is None else f"{text} [{', '.join(map(write, ends))}]"
+
+
+def _percent(percent: float, digits: int) -> str:
+    """A change in percent, or a ratio if it is large."""
+    if percent >= MOST_PERCENT:
+        return f"×{decimal(1 + percent / 100, 0)}"
+    return signed(percent, digits)
 
 
 def shown(metric: Metric, loss: float) -> str:

@@ -35,6 +35,11 @@ class Pairs:
         return -(-(len(self.target.starts_P1) - 1) // self.config.batch_size)
 
     @property
+    def steps(self) -> int:
+        """The tokens of an average target sentence."""
+        return len(self.target.tokens_N) // (len(self.target.starts_P1) - 1)
+
+    @property
     def tokens_per_update(self) -> int:
         """The target tokens of an average batch."""
         pairs = len(self.target.starts_P1) - 1

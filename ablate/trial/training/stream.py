@@ -56,6 +56,11 @@ class Stream:
         return len(self._cut_windows(epoch))
 
     @property
+    def steps(self) -> int:
+        """The tokens of a window."""
+        return self.config.window
+
+    @property
     def tokens_per_update(self) -> int:
         """The tokens of a window of the usual length."""
         return self.config.batch_size * self.config.window

@@ -27,6 +27,7 @@ from ablate.model.fast.precision import products_in
 from ablate.model.flow import Pass
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
+from ablate.model.operations import per_training_token
 from ablate.model.regularizer import Regularizer
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.task import Conclusion, Diverged, Place
@@ -78,6 +79,7 @@ class Training:
         self.takes_over = any(taken)
         if config.training.only_gate:
             self.model.train_only_gate()
+        self.operations = per_training_token(self.model, self.reader.steps)
         self.rates = Rates(config.schedule.make(), self.reader, config.training.epochs)
         self._make_optimizer()
 

@@ -49,6 +49,11 @@ class Reader(Protocol):
         ...
 
     @property
+    def steps(self) -> int:
+        """How many tokens a model reads one after the other, about."""
+        ...
+
+    @property
     def tokens_per_update(self) -> int:
         """How many tokens an update has, about."""
         ...

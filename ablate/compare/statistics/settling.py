@@ -1,0 +1,68 @@
+"""Had training settled? What the last epoch still brought, beside the difference of two arms.
+
+Arms that still improve by as much as they differ may change places with further epochs: their
+difference is of this number of epochs. It is a note, and no test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ablate.compare.table.rows import ArmSummary
+from ablate.compare.text.figures import changed
+from ablate.config.metrics import Metric
+from ablate.results.spread import mean
+from ablate.store.journal import Journal
+from ablate.store.study_record import StudyRecord
+
+SHARE = 0.25  # of the difference
+MOST_NAMED = 4  # arms in the note
+VALID = "valid"
+
+
+def note(
+    record: StudyRecord, arms: list[ArmSummary], journals: Mapping[str, Journal]
+) -> Iterator[str]:
+    """The compared arms whose last epochs, and their base's, improved by much of the difference."""
+    by_name, metric = {arm.name: arm for arm in arms}, record.metric
+    told = []
+    for arm in arms:
+        other = by_name.get(arm.against or record.base_arm)
+        if arm.comparison is None or other is None:
+            continue
+        own, theirs = (last_epoch(each, journals, metric) for each in (arm, other))
+        if own is None or theirs is None:
+            continue
+        apart = arm.comparison.difference.mean
+        if max(0.0, -own) + max(0.0, -theirs) > SHARE * abs(apart):
+            told.append(
+                f"{arm.name} {_shown(metric, own)}, {other.name} {_shown(metric, theirs)}; "
+                f"their difference is {_shown(metric, apart)}"
+            )
+    if told:
+        more = len(told) - MOST_NAMED
+        left = f". {more} more arms likewise" if more > 0 else ""
+        yield f"Still improving, in the last epoch: {'. '.join(told[:MOST_NAMED])}{left}."
+
+
+def last_epoch(arm: ArmSummary, journals: Mapping[str, Journal], metric: Metric) -> float | None:
+    """How the validation loss changed in the last epoch: the mean over an arm's seeds."""
+    changes = [_change(trial, journals, metric) for trial in arm.trials]
+    known = [change for change in changes if change is not None]
+    return mean(known) if known else None
+
+
+def _change(trial: str, journals: Mapping[str, Journal], metric: Metric) -> float | None:
+    """The change of a trial; if it trained nothing, that of the trial that it judges."""
+    journal = journals.get(trial)
+    while journal is not None and not journal.epochs and journal.trial.parent_ids():
+        journal = journals.get(journal.trial.parent_ids()[0])
+    if journal is None:
+        return None
+    losses = [metric.loss_of(epoch.metrics, VALID) for epoch in journal.epochs[-2:]]
+    before, after = losses if len(losses) == 2 else (None, None)
+    return None if before is None or after is None else after - before
+
+
+def _shown(metric: Metric, difference: float) -> str:
+    return changed(metric, metric.change(difference), None, metric.digits)

@@ -1,0 +1,38 @@
+"""The column that says on how many seeds (or searches) an arm is better: `10/12 [52, 98%]`."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from ablate.compare.formats import Column
+from ablate.compare.statistics.shares import Share, share_better
+from ablate.compare.table.rows import Comparison, Summary
+from ablate.results.replication import plural
+
+
+def columns_of_wins(summary: Summary) -> list[Column]:
+    """The share with its exact interval, and its numbers for programs; about a `Comparison`."""
+
+    def share(comparison: Comparison) -> Share:
+        return share_better(comparison.difference.deltas, summary.alpha)
+
+    numbers = {
+        "num_better": attrgetter("num_better"),
+        "better_low": lambda share: share.interval[0],
+        "better_high": lambda share: share.interval[1],
+    }
+    named = (Column(name=name, of=number).about(share) for name, number in numbers.items())
+    return [Column(_word(summary), share, str, drop=0), *named]
+
+
+def about_wins(summary: Summary) -> str:
+    """How to read the column."""
+    units = plural(summary.replication.unit)
+    return (
+        f"{_word(summary)}: the pairs of {units} in which the arm's value is "
+        f"{_word(summary)}, with the exact {100 * (1 - summary.alpha):g}% interval of their share."
+    )
+
+
+def _word(summary: Summary) -> str:
+    return "better" if summary.metric.directed else "lower"
