@@ -55,14 +55,16 @@ class Pages:
         """A study."""
         watched = self.served.study(request.path_params["key"])
         source: Any = watched.source
-        return self._live(source.key, watched, request, f"study={source.key}")
+        return self._live(source.key, watched, request, urlencode({"study": source.key}))
 
     def trial(self, request: Request) -> Response:
         """A trial."""
         id = _full_id(self.served, request.path_params["id"])
-        watched = self.served.trial(id)
+        key = request.query_params.get("study", "")
+        watched = self.served.trial(id, key)
         source: Any = watched.source
-        return self._live(source.journal.trial.name, watched, request, f"trial={id}")
+        name = source.label or source.journal.trial.name
+        return self._live(name, watched, request, urlencode({"trial": id, "study": key}))
 
     def importance(self, request: Request) -> Response:
         """Which settings mattered in a study's searches."""
@@ -121,7 +123,7 @@ class Pages:
     def curves(self, request: Request) -> Response:
         """The curves of a trial."""
         id = _full_id(self.served, request.path_params["id"])
-        viewed: Any = self.served.trial(id).source
+        viewed: Any = self.served.trial(id, request.query_params.get("study", "")).source
         return export.written(trial.curves(viewed), request.path_params["kind"], f"{id}-curves")
 
     def both_curves(self, request: Request) -> Response:

@@ -31,11 +31,11 @@ async def events(request: Request) -> Response:
     """What changes of a page from a cursor on, as server-sent events."""
     served: Served = request.app.state.served
     params = list_params(request.query_params)
-    key, id = request.query_params.get("study"), request.query_params.get("trial")
+    key, id = (request.query_params.get(name, "") for name in ("study", "trial"))
     since = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
 
     def news(cursor: str) -> tuple[str, dict[str, str]]:
-        watched = served.study(key) if key else served.trial(id) if id else served.overview
+        watched = served.trial(id, key) if id else served.study(key) if key else served.overview
         watched.refresh()
         with watched.lock:
             now = watched.cursor()

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ablate.compare.formats import Table
 from ablate.compare.page.parts import Part as OfReport
+from ablate.compare.plots.figure import Figure
 from ablate.store.outcome import Status
 
 PAGE = 50  # rows of a list
@@ -67,20 +68,24 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Plotted:
     """A figure that the page's script draws; `address` leads to its data and its files."""
 
-    kind: ClassVar = "drawing"
+    kind: ClassVar = "plotted"
     address: str
-    title: str
-    caption: str
-    table: Table
+    figure: Figure
     query: str = ""  # what the address needs to know besides its path
 
     @property
+    def table(self) -> Table:
+        """All that is drawn, in numbers."""
+        return self.figure.table
+
+    @property
     def first_rows(self) -> Table:
-        """The start of its numbers; its CSV file has all of them."""
-        return replace(self.table, rows=self.table.rows[:MOST_NUMBERS], title=self.title)
+        """The start of these numbers; the CSV file has all of them."""
+        table = self.table
+        return replace(table, rows=table.rows[:MOST_NUMBERS], title=self.figure.title)
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class Filters:
     choices: Mapping[str, tuple[str, Sequence[str]]]  # field -> the chosen one, all
 
 
-Part = OfReport | Drawing | Facts | Pages | Printed | Filters
+Part = OfReport | Plotted | Facts | Pages | Printed | Filters
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from ablate.compare.formats import Best, Table, text_of
+from ablate.compare.plots.layout import height, least_width, most_width
 from ablate.live.parts import Bar, Block, Link, Marked, Page, State
 
 FOLDER = Path(__file__).parent / "templates"
@@ -37,6 +38,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals |= {"height": height, "least_width": least_width, "most_width": most_width}
     made.filters |= {"cells": _cells, "kind": _kind, "as_text": text_of}
     return made
 

@@ -35,9 +35,9 @@ class Served:
         """A study by its name or `name@scale`, as its files are now."""
         return self._opened("study", key, lambda: Followed(self.workspace, key))
 
-    def trial(self, id: str) -> Watched:
-        """A trial by its id, as its files are now."""
-        return self._opened("trial", id, lambda: trial.view(self.store, id))
+    def trial(self, id: str, key: str = "") -> Watched:
+        """A trial of a study, or by itself, as its files are now."""
+        return self._opened("trial", f"{id} {key}", lambda: trial.view(self.store, id, key))
 
     def _opened(self, kind: str, name: str, open_it: Callable[[], Source]) -> Watched:
         with self._lock:

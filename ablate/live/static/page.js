@@ -45,7 +45,9 @@ async function draw(address) {
     const layout = { ...state.figure.layout, uirevision: "kept" };
     // A finger that moves over a picture scrolls the page; a mouse zooms.
     layout.dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom";
-    await Plotly.react(state.box, [...state.figure.data], layout, state.figure.config);
+    const config = { ...state.figure.config, displayModeBar: matchMedia("(pointer: coarse)").matches ? false : "hover" };
+    config.toImageButtonOptions = { ...config.toImageButtonOptions, filename: address.split("/").pop().split(".")[0] };
+    await Plotly.react(state.box, [...state.figure.data], layout, config);
     state.box.dataset.drawn = state.position;
   } finally {
     state.busy = false;

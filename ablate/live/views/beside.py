@@ -11,7 +11,7 @@ from ablate.compare.page.parts import Grid, Text
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import NONE
-from ablate.live.parts import Block, Drawing, Link, Marked, Part
+from ablate.live.parts import Block, Link, Marked, Part, Plotted
 from ablate.live.views import trial as trials
 from ablate.live.views.index import address
 from ablate.store import study_record
@@ -36,7 +36,7 @@ def _of_studies(store: Store, a: str, b: str) -> list[Block]:
     columns = [Column("arm", str, left=True), *(c for one in both for c in _of_study(one))]
     parts: list[Part] = [Grid(for_people(columns, arms, title=" beside ".join(keys)))]
     facts = [_facts(one) for one in both]
-    questions = [Column("", lambda row: row[0], left=True), *_values(*keys)]
+    questions = [Column("study", lambda row: row[0], left=True), *_values(*keys)]
     rows = [(name, one, other) for (name, one), (_, other) in zip(*facts, strict=True)]
     links = [Column(key, lambda _, key=key: Link(key, address(key)), left=True) for key in keys]
     return [
@@ -55,7 +55,7 @@ def _deltas(material: Material) -> Part:
     if figure is None:
         return Text("Nothing is compared yet.")
     where = f"/figure{address(material.record.key)[6:]}/deltas"
-    return Drawing(where, figure.title, figure.caption, figure.table)
+    return Plotted(where, figure)
 
 
 def _of_study(material: Material) -> list[Column]:
@@ -73,7 +73,7 @@ def _of_study(material: Material) -> list[Column]:
 
     def verdict(name: str) -> str:
         arm = by_name.get(name)
-        return shown.verdict(arm) if arm else NONE
+        return shown.verdict(arm, digits) if arm else NONE
 
     return [
         Column(f"{key}: {summary.unit} of {summary.split}", mean),
@@ -111,21 +111,25 @@ def _of_trials(store: Store, a: str, b: str) -> list[Block]:
     configs = [journal.config or journal.trial.values for journal in journals]
     figure = trials.curves_of(journals, names)
     query = f"?a={both[0].id}&b={both[1].id}"
-    drawing = (
-        [Drawing("/beside/curves", figure.title, figure.caption, figure.table, query)]
-        if figure
-        else []
-    )
+    drawing = [Plotted("/beside/curves", figure, query)] if figure else []
     settings = [
         Grid(_pairs("setting", names, configs, only=True), "What differs"),
         Grid(_pairs("setting", names, configs), folded="All settings"),
     ]
     return [
         Block("trials", "", [Grid(for_people(links, [0]))]),
-        Block("results", "Results", [Grid(_pairs("metric", names, [j.metrics for j in journals]))]),
+        Block("results", "Results", [Grid(_numbers(names, [j.metrics for j in journals]))]),
         Block("curves", "Curves" if drawing else "", drawing),
         Block("settings", "Settings", settings),
     ]
+
+
+def _numbers(names: list[str], metrics: list[Mapping]) -> Table:
+    rows = [
+        (name, *(each.get(name) for each in metrics)) for name in sorted({*metrics[0], *metrics[1]})
+    ]
+    columns = [Column(name, lambda row, at=at: row[at]) for at, name in enumerate(names, 1)]
+    return for_people([Column("metric", lambda row: row[0], left=True), *columns], rows)
 
 
 def _pairs(what: str, names: list[str], values: list[Mapping], only: bool = False) -> Table:

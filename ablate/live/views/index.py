@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.page.parts import Grid, Text
@@ -34,11 +34,11 @@ def blocks(overview: Overview, params: Mapping[str, str]) -> list[Block]:
 def _table(studies: Mapping[str, Progress]) -> Table:
     columns = [
         Column("study", lambda one: Link(one.record.key, address(one.record.key)), left=True),
+        Column("state", _state, left=True),
+        Column("progress", lambda one: Bar(one.counts), left=True),
         Column("question", lambda one: one.record.question, left=True),
         Column("arms", lambda one: len(one.record.arms)),
         Column("trials", lambda one: one.counts.total()),
-        Column("state", _state, left=True),
-        Column("progress", lambda one: Bar(one.counts), left=True),
     ]
     return for_people(columns, studies.values(), title="studies")
 
@@ -47,6 +47,11 @@ def _state(study: Progress) -> str:
     if study.driver is not None:
         return "running"
     return "stopped" if study.counts[Status.LEFT] else "ended"
+
+
+def of_trial(id: str, key: str) -> str:
+    """The address of a trial's page, as a study has the trial."""
+    return f"/trial/{id}?{urlencode({'study': key})}"
 
 
 def address(key: str) -> str:

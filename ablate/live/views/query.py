@@ -12,7 +12,7 @@ from ablate.compare.formats import Table
 from ablate.compare.page.parts import Grid, Text
 from ablate.compare.plots import figure as fig
 from ablate.live import figures
-from ablate.live.parts import Block, Drawing, Part
+from ablate.live.parts import Block, Part, Plotted
 from ablate.record.mirror.syncing import update_mirror
 from ablate.store.numbers import finite
 from ablate.store.workspace import Workspace
@@ -45,7 +45,7 @@ def blocks(sql: str, rows: Table) -> list[Block]:
     figure = picture(rows)
     if figure is not None:
         query = f"?{urlencode({'sql': sql})}"
-        parts.append(Drawing("/query/picture", figure.title, figure.caption, figure.table, query))
+        parts.append(Plotted("/query/picture", figure, query))
     return [Block("rows", "Rows", parts)]
 
 

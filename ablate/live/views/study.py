@@ -12,9 +12,9 @@ from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.text.figures import NONE, count, duration
 from ablate.live import figures, forecast
 from ablate.live.followed import Followed
-from ablate.live.parts import Bar, Block, Drawing, Facts, Link, Part
+from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
 from ablate.live.views import trials
-from ablate.live.views.index import address
+from ablate.live.views.index import address, of_trial
 from ablate.store import states
 from ablate.store.study_record import ArmRecord
 
@@ -45,8 +45,8 @@ def _now(study: Followed, params: Mapping[str, str]) -> Block:
     record, left = study.record, forecast.seconds_left(study)
     counts = states.counts(record, None, study.ends, study.driver is not None)
     pairs: list[tuple[str, Any]] = [
-        ("state", "running" if study.driver else "not running"),
         ("trials", Bar(counts)),
+        ("state", "running" if study.driver else "not running"),
         *([("time left", f"about {duration(left)}")] if left is not None else []),
         ("trained so far", duration(study.material.summary.seconds)),
         *forecast.spent(study),
@@ -80,10 +80,10 @@ def _arms(study: Followed, params: Mapping[str, str]) -> Block:
     record, alive, ends = study.record, study.driver is not None, study.ends
     columns = [
         Column("arm", lambda a: Link(a.name, trials.address(study.key, arm=a.name)), left=True),
+        Column("progress", lambda a: Bar(states.counts(record, a.name, ends, alive)), left=True),
         Column("against", lambda a: _against(a, record.base_arm), left=True),
         Column("parameters", lambda a: count(a.num_parameters) if a.num_parameters else NONE),
         Column("trials", lambda a: record.num_trials(a.name)),
-        Column("progress", lambda a: Bar(states.counts(record, a.name, ends, alive)), left=True),
     ]  # fmt: skip
     shown = record.arms[:MOST_ARMS]
     table = for_people(columns, shown, title="arms")
@@ -113,9 +113,8 @@ def _searches(study: Followed, params: Mapping[str, str]) -> Block:
         Column("started", lambda s: len(s.trials)),
         Column("of", lambda s: s.num_trials),
         Column("inherits from", lambda s: s.inherits or "", left=True),
-        Column("winner", lambda s: Link(s.chosen, f"/trial/{s.chosen}") if s.chosen else "not yet",
-               left=True),
-    ]  # fmt: skip
+        Column("winner", lambda s: _winner(s.chosen, study.key), left=True),
+    ]
     parts: list[Part] = [Grid(for_people(columns, record.searches, title="searches"))]
     parts += figures.best_settings(study.material)
     parts += _drawings(study, figures.OF_SEARCHES)
@@ -124,9 +123,10 @@ def _searches(study: Followed, params: Mapping[str, str]) -> Block:
     return Block("searches", "Searches", [*parts, *([Facts([("", link)])] if known else [])])
 
 
-def _drawings(study: Followed, names: tuple[str, ...]) -> list[Drawing]:
+def _winner(chosen: str | None, key: str) -> Link | str:
+    return Link(chosen, of_trial(chosen, key)) if chosen else "not yet"
+
+
+def _drawings(study: Followed, names: tuple[str, ...]) -> list[Plotted]:
     drawn = figures.described(study.material, names)
-    return [
-        Drawing(f"/figure{address(study.key)[6:]}/{name}", one.title, one.caption, one.table)
-        for name, one in drawn.items()
-    ]
+    return [Plotted(f"/figure{address(study.key)[6:]}/{name}", one) for name, one in drawn.items()]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from ablate.compare.formats import Column, for_people
 from ablate.compare.page.parts import Grid, Text
@@ -13,9 +14,10 @@ from ablate.compare.plots import figure as fig
 from ablate.compare.text.figures import count, duration
 from ablate.errors import ConfigError
 from ablate.live import figures
-from ablate.live.parts import Block, Drawing, Facts, Link, Marked, Part, State
+from ablate.live.parts import Block, Facts, Link, Marked, Part, Plotted, State
 from ablate.live.views.index import address as of_study
 from ablate.live.views.trials import seconds
+from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import printed, study_record
 from ablate.store.journal import Journal
@@ -38,6 +40,12 @@ class Viewed:
     base: Journal | None = None
     _stamp: Any = None
 
+    @property
+    def label(self) -> str:
+        """The name that its study gives it."""
+        known = labels_of(self.record).get(self.id) if self.record else None
+        return known.name if known else ""
+
     def refresh(self) -> bool:
         """Read the trial again if its files have changed; return whether they have."""
         keys = [journals.key(self.id), f"trials/{self.id}/printed.json"]
@@ -49,12 +57,12 @@ class Viewed:
         return True
 
 
-def view(store: Store, trial_id: str) -> Viewed:
-    """Open a trial by its id or a unique prefix of it."""
+def view(store: Store, trial_id: str, study: str = "") -> Viewed:
+    """Open a trial by its id or a unique prefix of it, as a study has it (default: the first)."""
     journal = journals.find(store, trial_id)
     trial = journal.trial
     try:
-        record = study_record.read(store, study_key(trial.study, trial.scale))
+        record = study_record.read(store, study or study_key(trial.study, trial.scale))
     except ConfigError:  # a trial by itself
         return Viewed(store, trial.id, journal)
     base = _base(store, record, trial.id)
@@ -201,7 +209,8 @@ def _drawing(viewed: Viewed) -> list[Part]:
     figure = curves(viewed)
     if figure is None:
         return []
-    return [Drawing(f"/trial/{viewed.id}/curves", figure.title, figure.caption, figure.table)]
+    query = f"?{urlencode({'study': viewed.record.key})}" if viewed.record else ""
+    return [Plotted(f"/trial/{viewed.id}/curves", figure, query)]
 
 
 def curves(viewed: Viewed) -> fig.Figure | None:

@@ -13,6 +13,7 @@ from ablate.config.metrics import Metric
 from ablate.live.followed import Followed
 from ablate.live.parts import PAGE, Block, Filters, Link, Part, Printed, State, pages
 from ablate.live.views.index import address as of_study
+from ablate.live.views.index import of_trial
 from ablate.results.labels import Label, labels_of
 from ablate.results.replication import counted
 from ablate.store import printed, states
@@ -34,7 +35,9 @@ def trouble(study: Followed, params: Mapping[str, str]) -> Block:
     lost = [j for j in study.journals.values() if j.status in (Status.FAILED, Status.DIVERGED)]
     shown, labels = lost[:MOST_IN_TROUBLE], labels_of(study.record)
     columns = [
-        Column("trial", lambda j: Link(_name(j, labels), f"/trial/{j.trial.id}"), left=True),
+        Column(
+            "trial", lambda j: Link(_name(j, labels), of_trial(j.trial.id, study.key)), left=True
+        ),
         Column("state", lambda j: State(j.status), left=True),
         Column("epochs", lambda j: len(j.epochs)),
         Column("reason", lambda j: (j.outcome and j.outcome.reason) or "", left=True),
@@ -64,7 +67,9 @@ def workers(study: Followed, params: Mapping[str, str]) -> Block:
     metric, labels = study.record.metric, labels_of(study.record)
     epochs = {trial.id: trial.epochs for trial in study.record.trials}
     columns = [
-        Column("trial", lambda j: Link(_name(j, labels), f"/trial/{j.trial.id}"), left=True),
+        Column(
+            "trial", lambda j: Link(_name(j, labels), of_trial(j.trial.id, study.key)), left=True
+        ),
         Column("host", lambda j: j.last_attempt.host, left=True),
         Column("process", lambda j: j.last_attempt.pid),
         Column("attempt", lambda j: len(j.attempts)),
@@ -89,7 +94,7 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     rows = [(one, study.journals.get(one)) for one in ids[(number - 1) * PAGE : number * PAGE]]
     varied = _varied([journal for _, journal in rows if journal is not None])
     columns: list[Column] = [
-        Column("trial", lambda row: Link(labels[row[0]].name, f"/trial/{row[0]}"), left=True),
+        Column("trial", lambda row: Link(labels[row[0]].name, of_trial(row[0], study.key)), left=True),
         Column("state", lambda row: State(states.state(row[0], ends, alive)), left=True),
         Column("epochs", lambda row: len(row[1].epochs) if row[1] else 0),
         *(_result(metric, split) for split in splits),
