@@ -1,18 +1,30 @@
-"""Draw a study's plots as PNG and SVG."""
+"""Draw a study's plots as PNG, SVG or PDF."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.commands import _options
 from ablate.compare import plots
 from ablate.compare.material import open_begun
-from ablate.compare.plots.static import KINDS, drawn, save, written
+from ablate.compare.plots.figure import Figure
+from ablate.compare.plots.static import FORMATS, KINDS, drawn, save, written
+from ablate.compare.plots.style import LOOKS, Name
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate plot doc_layer_mix deltas"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where pictures are written, as what, and how they look."""
+
+    folder: str | None = None  # none: the study's, in the workspace
+    formats: Sequence[str] = KINDS
+    style: Name = "plain"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +37,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(plots.NAMES)} (default: all for which the study has data)",
     )
     parser.add_argument(
+        "--format",
+        nargs="+",
+        choices=FORMATS,
+        default=KINDS,
+        metavar="FORMAT",
+        help=f"{', '.join(FORMATS)}, one or more (default: {' and '.join(KINDS)})",
+    )
+    parser.add_argument(
+        "--style",
+        choices=[*LOOKS],
+        default="plain",
+        help="plain, or serif letters and the width of a paper's text (default: plain)",
+    )
+    parser.add_argument(
         "--to", metavar="DIR", help="output folder (default: the study's, in the workspace)"
     )
     _options.add_locations(parser)
@@ -32,22 +58,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Draw a study's plots, and return where they are."""
-    return plot(_options.workspace(options), options.study, options.plots, options.to)
+    workspace = _options.workspace(options)
+    files = Files(options.to, options.format, options.style)
+    return plot(workspace, options.study, options.plots, files)
 
 
-def plot(workspace: Workspace, study: str, names: Sequence[str], folder: str | None) -> str:
+def plot(workspace: Workspace, study: str, names: Sequence[str], files: Files) -> str:
     """Draw and save the plots, and return the captions and files."""
     material = open_begun(workspace.store, study)
     chosen = names or plots.NAMES
     figures = plots.described(material, chosen)
     default = workspace.study_folder(material.record.key) / "pictures"
-    target = Path(folder) if folder else default
+    target = Path(files.folder) if files.folder else default
     lines = []
     for name, figure in figures.items():
-        picture, files = drawn(figure), [target / f"{name}.{kind}" for kind in KINDS]
-        for file in files:
-            save(file, written(picture, file.suffix[1:]))
-        lines += [f"{name}: {figure.caption}", *(f"  {file}" for file in files)]
+        lines += [f"{name}: {figure.caption}", *_saved(figure, target / name, files)]
     none = [name for name in chosen if name not in figures]
     lines += [f"{name}: nothing to draw; needs {plots.get(name).NEEDS}" for name in none]
     return "\n".join(lines)
+
+
+def _saved(figure: Figure, path: Path, files: Files) -> Iterator[str]:
+    """Write a figure in every format, and yield a line for each file."""
+    picture = drawn(figure, files.style)
+    for kind in files.formats:
+        file = path.with_name(f"{path.name}.{kind}")
+        save(file, written(picture, kind, files.style))
+        yield f"  {file}"

@@ -17,7 +17,7 @@ from typing import Any
 from ablate.compare.formats import Best, Table, text_of
 from ablate.compare.page.parts import Drawing, Part, Picture, Section
 from ablate.compare.plots import interactive, static
-from ablate.compare.plots.layout import height, least_width, most_width
+from ablate.compare.plots.geometry import height, least_width, most_width
 from ablate.errors import MissingDependency, needs
 
 LONG = 40  # characters of a cell that may take several lines

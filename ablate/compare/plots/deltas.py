@@ -41,6 +41,7 @@ def described(material: Material) -> fig.Figure | None:
     against = before if material.record.design == "path" else material.record.base_arm
     difference = f"{_of(metric)} of {summary.split}, {_from(metric)} {against}"
     table = [[a.name, columns.delta(a, metric, digits), columns.verdict(a)] for a, _ in shown]
+    texts = {name: "\n".join([name, *others]) for name, *others in table}
     rows = [*enumerate(reversed(shown))]  # from the bottom, so that the first arm is at the top
     names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
     panel = fig.Panel(
@@ -49,7 +50,7 @@ def described(material: Material) -> fig.Figure | None:
         marks=[
             fig.Rule(0),
             *(_dots(row, each, metric, reach) for row, (_, each) in rows),
-            *(mark for row, (_, each) in rows for mark in _row(row, each, reach)),
+            *(m for row, (a, each) in rows for m in _row(row, each, reach, texts[a.name])),
         ],
         beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
     )
@@ -127,13 +128,13 @@ def _dots(row: int, comparison: Comparison, metric: Metric, reach: float) -> fig
     return fig.Series(x=within, y=[row - BELOW] * len(within), look=look)
 
 
-def _row(row: int, comparison: Comparison, reach: float) -> Iterator[fig.Series]:
+def _row(row: int, comparison: Comparison, reach: float, about: str) -> Iterator[fig.Series]:
     """The interval as far as the axis goes, an arrow at a cut end, and the difference."""
     delta, colour = comparison.delta, COLOURS[comparison.helps]
     low, high = comparison.interval or (delta, delta)
 
     def at(*x: float, **look: Any) -> fig.Series:
-        return fig.Series(x=x, y=[row] * len(x), look=fig.Look(colour=colour, **look))
+        return fig.Series(x=x, y=[row] * len(x), look=fig.Look(colour=colour, **look), about=about)
 
     yield at(*(min(max(end, -reach), reach) for end in (low, high)), width=1.6)
     if low < -reach:

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.plots.figure import Figure
-from ablate.compare.plots.layout import boxes, has_legend, layout
+from ablate.compare.plots.geometry import boxes, has_legend
+from ablate.compare.plots.layout import layout
 from ablate.compare.plots.traces import Trace, traces
 from ablate.errors import MissingDependency, needs
 
 CONFIG = {
     "responsive": True,
     "displaylogo": False,
+    "showSendToCloud": False,  # plotly's own default has a button that uploads the numbers
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
     "toImageButtonOptions": {"format": "svg"},
 }
@@ -28,7 +30,7 @@ FOLDER = Path(__file__).parent
 
 
 def drawn(figure: Figure) -> Any:
-    """Return a plotly figure of what is described."""
+    """Return a plotly figure of what is described; show it with `CONFIG`."""
     try:
         from plotly.graph_objects import Figure as Plotly
     except ModuleNotFoundError as error:

@@ -4,46 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ablate.compare.plots.apart import spread
 from ablate.compare.plots.figure import Axis, Figure, Label, Panel, Rule, Series
+from ablate.compare.plots.geometry import (
+    BELOW,
+    Box,
+    around,
+    boxes,
+    has_legend,
+    height,
+    right,
+)
 from ablate.compare.plots.style import BLACK, GREY
 from ablate.compare.plots.traces import text
 
-INCH, LETTER, ROW = 96, 6.2, 19  # pixels: of an inch, a letter's width, and a legend's row
-ABOVE, BELOW = 24, 52  # pixels: above a panel, for its title, and below it, for its axis
-WIDE = 600  # pixels: of a legend below a figure
 GRID, CLEAR = "#e5e5e5", "rgba(0,0,0,0)"
 NUMBERS = {"plain": "", "counts": "~s", "whole": "d"}
 MOST_TICKS = 8
 Part = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Box:
-    """Where a panel is, in shares of the whole plot, and which axes are its own."""
-
-    left: float
-    right: float
-    bottom: float
-    top: float
-    number: str  # empty for the first, as plotly counts
-    outer_x: bool  # the lowest panel of its column
-    outer_y: bool  # the first panel of its row
-
-
 def layout(figure: Figure) -> Part:
     """The whole layout, in the colours of a light page; `figures.css` has those of a dark one."""
-    above, below = _around(figure)
+    above, below = around(figure)
     made: Part = {
         "paper_bgcolor": CLEAR,
         "plot_bgcolor": CLEAR,
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": BLACK},
         "hoverlabel": {"align": "left", "namelength": -1},
         "hovermode": "closest",
-        "margin": {"l": 10, "r": _right(figure), "t": above, "b": below, "pad": 2},
+        "hoverdistance": 40,
+        "margin": {"l": 10, "r": right(figure), "t": above, "b": below, "pad": 2},
         "height": height(figure),
         "shapes": [],
         "annotations": [],
@@ -53,81 +46,6 @@ def layout(figure: Figure) -> Part:
         made["shapes"] += _shapes(panel, box)
         made["annotations"] += _annotations(figure, panel, box)
     return made
-
-
-def height(figure: Figure) -> int:
-    """The height in pixels: as described, and of a legend's rows."""
-    rows = -(-len(figure.panels) // figure.columns)
-    return round(INCH * figure.height) + (_legend_rows(figure) + rows * _inside_rows(figure)) * ROW
-
-
-def most_width(figure: Figure) -> int:
-    """The width in pixels beyond which the picture would only be stretched."""
-    return round(1.45 * INCH * figure.width)
-
-
-def least_width(figure: Figure) -> int:
-    """The width in pixels below which the picture has to be scrolled."""
-    texts = max(
-        (len(words) for panel in figure.panels for _, words in panel.y.ticks or ()), default=0
-    )
-    if any(panel.parallel for panel in figure.panels):
-        return 80 * max(len(panel.x.ticks or ()) for panel in figure.panels)
-    return round(190 * figure.columns + LETTER * texts + _right(figure))
-
-
-def boxes(figure: Figure) -> list[Box]:
-    """The place of every panel, row by row."""
-    num, columns = len(figure.panels), figure.columns
-    rows = -(-num // columns)
-    across = 0.02 if figure.shared else 0.1
-    down = (ABOVE + _inside_rows(figure) * ROW + (14 if figure.shared == "xy" else BELOW)) / max(
-        1, height(figure) - sum(_around(figure))
-    )
-    wide, high = (1 - across * (columns - 1)) / columns, (1 - down * (rows - 1)) / rows
-    made = []
-    for index in range(num):
-        row, column = divmod(index, columns)
-        left, top = column * (wide + across), 1 - row * (high + down)
-        number = str(index + 1) if index else ""
-        low = index + columns >= num
-        made.append(Box(left, left + wide, max(0, top - high), top, number, low, column == 0))
-    return made
-
-
-def _around(figure: Figure) -> tuple[int, int]:
-    """Pixels above and below all panels."""
-    titled = any(panel.title for panel in figure.panels)
-    above = (ABOVE if titled else 12) + ROW * _inside_rows(figure)
-    return above, BELOW + ROW * _legend_rows(figure)
-
-
-def has_legend(panel: Panel) -> bool:
-    """Return whether looks tell its series apart; otherwise each is named next to its point."""
-    looks = [series.look for series in panel.series]
-    return panel.names == "legend" or (panel.names == "ends" and len({*looks}) == len(looks))
-
-
-def _legend_rows(figure: Figure) -> int:
-    """Rows of the legend below a figure."""
-    panel = figure.panels[0]
-    if panel.names != "ends" or not has_legend(panel):
-        return 0
-    return math.ceil(sum(LETTER * len(end.text) + 60 for end in panel.ends) / WIDE)
-
-
-def _inside_rows(figure: Figure) -> int:
-    """Rows of the legends on top of panels."""
-    return max(len(panel.series) if panel.names == "legend" else 0 for panel in figure.panels)
-
-
-def _right(figure: Figure) -> int:
-    """Pixels at the right of all panels, for texts."""
-    panel = figure.panels[0]
-    texts = [words for panel in figure.panels for _, words in panel.beside]
-    if panel.names == "ends" and not has_legend(panel):
-        texts += [end.text for end in panel.ends]
-    return 24 + round(LETTER * max(map(len, texts), default=0))
 
 
 def _axes(figure: Figure, panel: Panel, box: Box) -> Part:
@@ -154,7 +72,7 @@ def _all(panel: Panel) -> list[Series]:
 def _axis(axis: Axis, shown: bool, fixed: bool, values: Sequence[float]) -> Part:
     """An axis as described; where it has texts for numbers, it cannot be moved."""
     made: Part = {
-        "title": {"text": text(axis.title) if shown else "", "standoff": 8},
+        "title": {"text": text(axis.title) if shown else "", "standoff": 8, "font": {"size": 12}},
         "showticklabels": shown,
         "automargin": True,
         "showgrid": axis.grid,
@@ -201,18 +119,19 @@ def _legend(panel: Panel, box: Box, figure: Figure) -> Part:
     if panel.names == "legend":
         at = {"x": box.left, "y": box.top, "yanchor": "bottom", "orientation": "v"}
     else:
-        depth = BELOW / (height(figure) - sum(_around(figure)))
+        depth = BELOW / (height(figure) - sum(around(figure)))
         at = {"x": 0, "y": -depth, "yanchor": "top", "orientation": "h"}
     return {f"legend{box.number}": look | at}
 
 
 def _shapes(panel: Panel, box: Box) -> Iterator[Part]:
     """Vertical rules, and lines from points to their names."""
-    axes = {"xref": f"x{box.number}", "yref": f"y{box.number} domain"}
+    axes = {"xref": f"x{box.number}", "yref": f"y{box.number}"}
+    low, high = panel.y.limits or (0, 1)
     look = {"color": BLACK, "width": 1}
     for mark in panel.marks:
         if isinstance(mark, Rule):
-            ends = {"x0": mark.x, "x1": mark.x, "y0": 0, "y1": 1}
+            ends = {"x0": mark.x, "x1": mark.x, "y0": low, "y1": high}
             yield {"type": "line", "layer": "between", **axes, **ends, "line": look}
     within = {"xref": f"x{box.number} domain", "yref": f"y{box.number} domain"}
     for end, at in _names(panel):

@@ -15,7 +15,13 @@ from ablate.compare.plots.apart import spread
 from ablate.compare.text.figures import count
 from ablate.errors import MissingDependency, StoreError, needs
 
-KINDS = ("png", "svg")
+KINDS = ("png", "svg")  # unless others are asked for
+FORMATS = (*KINDS, "pdf")
+UNNAMED: dict[str, Any] = {  # neither time nor software: equal plots have equal bytes
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 DPI = 150
 LEADER = {
     "arrowstyle": "-",
@@ -28,17 +34,17 @@ BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
 BESIDE = {"xytext": (3, 0), "textcoords": "offset points", "va": "center", "fontsize": 7}
 
 
-def drawn(figure: described.Figure) -> Any:
+def drawn(figure: described.Figure, look: style.Name = "plain") -> Any:
     """Return a matplotlib figure of what is described."""
     try:
-        with style.look():
-            return _drawn(figure)
+        with style.look(look):
+            return _drawn(figure, style.SCALES[look])
     except ModuleNotFoundError as error:
         raise MissingDependency(needs("plots need", error.name or "matplotlib")) from None
 
 
-def _drawn(figure: described.Figure) -> Any:
-    size, num = (figure.width, figure.height), len(figure.panels)
+def _drawn(figure: described.Figure, scale: float) -> Any:
+    size, num = (scale * figure.width, scale * figure.height), len(figure.panels)
     shared = {f"share{axis}": True for axis in figure.shared}
     made, axes = style.panels(*size, num, figure.columns, **shared)
     for index, (each, panel) in enumerate(zip(axes, figure.panels, strict=True)):
@@ -164,12 +170,11 @@ def _label_ends(axes: Any, ends: Sequence[described.Label]) -> None:
         )
 
 
-def written(figure: Any, kind: str) -> bytes:
-    """The bytes of a plot's file, without time and software: equal plots have equal bytes."""
+def written(figure: Any, kind: str, look: style.Name = "plain") -> bytes:
+    """The bytes of a plot's file, in the look that it was drawn in."""
     data = io.BytesIO()
-    unnamed = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    with style.look():
-        figure.savefig(data, format=kind, dpi=DPI, metadata=unnamed, bbox_inches="tight")
+    with style.look(look):
+        figure.savefig(data, format=kind, dpi=DPI, metadata=UNNAMED[kind], bbox_inches="tight")
     return data.getvalue()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072b2", "#d55e00", "#009e73"
 PINK, ORANGE, SKY, GREY = "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c"
@@ -31,20 +31,32 @@ LOOK: dict[Any, Any] = {
     "legend.frameon": False,
     "svg.hashsalt": "ablate",  # the same plot, the same bytes
     "svg.fonttype": "path",  # letters as shapes: readers need not have the font
+    "pdf.fonttype": 42,  # TrueType, which publishers ask for
     "text.parse_math": False,  # a dollar in a name is a dollar
 }
+# For papers: letters like those of the text around, from matplotlib's own fonts.
+SERIF: dict[Any, Any] = {
+    "font.family": "serif",
+    "font.serif": ["STIXGeneral", "DejaVu Serif"],
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.linewidth": 0.6,
+}
+Name = Literal["plain", "serif"]
+LOOKS: dict[Name, dict[Any, Any]] = {"plain": LOOK, "serif": LOOK | SERIF}
+SCALES: dict[Name, float] = {"plain": 1, "serif": 5.5 / 7.2}  # inches of a column of text
 
 
 @contextmanager
-def look() -> Iterator[None]:
+def look(name: Name = "plain") -> Iterator[None]:
     """A context in which figures are made and written.
 
     `matplotlib.rc_context` would also replace the filters of warnings, of all threads.
     """
     from matplotlib import rcParams
 
-    before = {name: rcParams[name] for name in LOOK}
-    rcParams.update(LOOK)
+    before = {key: rcParams[key] for key in LOOKS[name]}
+    rcParams.update(LOOKS[name])
     try:
         yield
     finally:

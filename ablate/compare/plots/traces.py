@@ -22,7 +22,7 @@ Trace = dict[str, Any]
 
 def traces(panel: Panel, axes: Trace, legend: str) -> Iterator[Trace]:
     """Every series of a panel, the lowest first; without a legend, names stand elsewhere."""
-    series = [mark for mark in panel.marks if isinstance(mark, Series)]
+    series = [mark for mark in panel.marks if isinstance(mark, Series) and len(mark.x)]
     names = {id(each): end.text for each, end in zip(panel.series, panel.ends, strict=True)}
     ordered = sorted(series, key=lambda each: each.look.above)
     for key, group in itertools.groupby(ordered, _joined):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from ablate.commands.plot import plot
+from ablate.commands.plot import Files, plot
 from ablate.compare import plots
 from ablate.compare.plots import static, style
 from ablate.compare.plots.static import KINDS, written
@@ -254,11 +254,11 @@ def test_the_command_writes_files_and_lists_plots_without_data(workspace):
     study_record.write(workspace.store, study.record)
     for journal in study.journals.values():
         journal.write(workspace.store)
-    printed = plot(workspace, "mixture_layers", (), None)
+    printed = plot(workspace, "mixture_layers", (), Files())
     folder = workspace.study_folder(study.record.key) / "pictures"
     assert sorted(file.name for file in folder.iterdir()) == [
         *("curves.png", "curves.svg", "deltas.png", "deltas.svg")
     ]
     assert "budget: nothing to draw; needs a search" in printed
     with pytest.raises(ConfigError, match="Did you mean 'deltas'"):
-        plot(workspace, "mixture_layers", ("delta",), None)
+        plot(workspace, "mixture_layers", ("delta",), Files())
