@@ -65,7 +65,8 @@ class Overview:
         if study is None:
             return new
         before, study.driver = study.driver, running_driver(self._workspace, key)
-        return self._look(study, all_of_them=new or before != study.driver) or new
+        new |= before != study.driver
+        return self._look(study, all_of_them=new) or new
 
     def _take(self, key: str) -> None:
         record = study_record.read(self._store, key)

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from ablate.compare.formats import Best, Table, text_of
-from ablate.compare.plots.layout import height, least_width, most_width
+from ablate.compare.plots.geometry import height, least_width, most_width
 from ablate.live.parts import Bar, Block, Link, Marked, Page, State
 
 FOLDER = Path(__file__).parent / "templates"

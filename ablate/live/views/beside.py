@@ -69,11 +69,11 @@ def _of_study(material: Material) -> list[Column]:
 
     def delta(name: str) -> str:
         arm: ArmSummary | None = by_name.get(name)
-        return shown.delta(arm, digits) if arm and arm.comparison else NONE
+        return shown.delta(arm, summary.metric, digits) if arm and arm.comparison else NONE
 
     def verdict(name: str) -> str:
         arm = by_name.get(name)
-        return shown.verdict(arm, digits) if arm else NONE
+        return shown.verdict(arm) if arm else NONE
 
     return [
         Column(f"{key}: {summary.unit} of {summary.split}", mean),
