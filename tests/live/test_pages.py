@@ -146,7 +146,12 @@ def test_the_page_stands_if_mlflow_does_not(client, place, monkeypatch):
     client.seen(f"/study/{KEY}")
 
 
-@pytest.mark.parametrize("path", ["/study/nothing", "/trial/nothing", "/figure/x/deltas.svg", "/nothing",
-                                  f"/figure/{KEY}/nothing.svg", f"/figure/{KEY}/deltas.exe"])  # fmt: skip
+NOT_HERE = (
+    *("/study/nothing", "/trial/nothing", "/figure/x/deltas.svg", "/nothing"),
+    *(f"/figure/{KEY}/nothing.svg", f"/figure/{KEY}/deltas.exe"),
+)
+
+
+@pytest.mark.parametrize("path", NOT_HERE)
 def test_what_is_not_here_is_said_to_be_so(client, path):
     client.seen(path, 404)

@@ -43,7 +43,8 @@ class Place:
         arm = id.rpartition("-")[0]
         journal.config = {"head.name": arm, "backbone.size": 64}
         journal.trial = replace(journal.trial, study="mixture_layers", scale="laptop", arm=arm)
-        journal.attempts = [Attempt(started="2025-11-25T21:50:00Z", host="node-7", pid=12, output=("hello from the task",))]
+        said, then = ("hello from the task",), "2025-11-25T21:50:00Z"
+        journal.attempts = [Attempt(started=then, host="node-7", pid=12, output=said)]
         journal.write(self.workspace.store)
 
     def grow(self, id: str, epochs: int, loss: float | None = None, **ending: Any) -> None:

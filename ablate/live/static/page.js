@@ -85,7 +85,8 @@ function refreshFigures() {
   }
 }
 
-const named = (details) => details.querySelector("summary").textContent.replace(/\d+/g, "");
+// What a reader has unfolded: by its figure, and its line without numbers, which change.
+const named = (details) => (details.closest("figure")?.dataset.figure ?? "") + details.querySelector("summary").textContent.replace(/\d+/g, "");
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
 // A fragment's text is new; what the reader has opened, scrolled and reached stays.

@@ -94,7 +94,7 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     rows = [(one, study.journals.get(one)) for one in ids[(number - 1) * PAGE : number * PAGE]]
     varied = _varied([journal for _, journal in rows if journal is not None])
     columns: list[Column] = [
-        Column("trial", lambda row: Link(labels[row[0]].name, of_trial(row[0], study.key)), left=True),
+        Column("trial", lambda row: _link(row[0], labels, study.key), left=True),
         Column("state", lambda row: State(states.state(row[0], ends, alive)), left=True),
         Column("epochs", lambda row: len(row[1].epochs) if row[1] else 0),
         *(_result(metric, split) for split in splits),
@@ -117,6 +117,10 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
 def seconds(journal: Journal) -> float:
     """How long a trial has trained, by its own clock."""
     return max((epoch.seconds or 0.0 for epoch in journal.epochs), default=0.0)
+
+
+def _link(id: str, labels: Mapping[str, Label], key: str) -> Link:
+    return Link(labels[id].name, of_trial(id, key))
 
 
 def _name(journal: Journal, labels: Mapping[str, Label]) -> str:
