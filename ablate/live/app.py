@@ -18,7 +18,7 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from ablate.errors import AblateError, ConfigError
-from ablate.live import assets, export, figures, render
+from ablate.live import assets, export, render
 from ablate.live.events import events, list_params
 from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
@@ -117,7 +117,7 @@ class Pages:
             since = request.query_params.get("since", "")
             return JSONResponse(self.served.figure_since(key, name, since))
         followed: Any = self.served.study(key).source
-        figure = figures.one(followed.material, name)
+        figure = followed.figure(name)
         return export.written(figure, kind, f"{followed.key}-{name}")
 
     def curves(self, request: Request) -> Response:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from ablate.compare import plots
@@ -23,18 +22,13 @@ from ablate.results.result import result_of
 from ablate.results.settings import winning_settings
 from ablate.store.journal import Journal
 
-OF_ARMS = ("deltas", "curves", "progress", "parameters", "interactions")
+OF_ARMS = ("deltas", "curves", "parameters", "interactions")
 OF_SEARCHES = ("budget", "history", "search")
-NAMES = (*OF_ARMS, *OF_SEARCHES)
+OF_RUNNING = ("progress",)  # what changes with every epoch
+NAMES = (*OF_ARMS, *OF_SEARCHES, *OF_RUNNING)
 MOST_POINTS = 500  # of a curve
 MOST_LINES = 40  # of trials that run
 MOST_ARMS = 6  # whose searches have a panel
-
-
-def described(material: Material, names: Sequence[str]) -> dict[str, fig.Figure]:
-    """The figures for which the study has something, with curves of at most 500 points."""
-    known = {name: one(material, name) for name in names}
-    return {name: figure for name, figure in known.items() if figure is not None}
 
 
 def one(material: Material, name: str) -> fig.Figure | None:
@@ -87,17 +81,17 @@ def progress(material: Material) -> fig.Figure | None:
     record, metric, labels = material.record, material.summary.metric, labels_of(material.record)
     looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
     lines = []
-    for id, journal in material.journals.items():
+    running = [(id, j) for id, j in material.journals.items() if j.status is None and j.epochs]
+    for id, journal in running[:MOST_LINES]:
         label, losses = labels.get(id), _losses(journal, material)
-        if journal.status is None and label is not None and losses:
+        if label is not None and losses:
             epochs, values = zip(*losses, strict=True)
             shown = [metric.show(loss) for loss in values]
             lines.append(fig.Series(x=epochs, y=shown, name=label.name, look=looks[label.arm]))
     if not lines:
         return None
-    more = len(lines) - MOST_LINES
-    left = f" The first {MOST_LINES} of {len(lines)} are drawn." if more > 0 else ""
-    lines = lines[:MOST_LINES]
+    more = len(running) > MOST_LINES
+    left = f" The first {MOST_LINES} of {len(running)} are drawn." if more else ""
     values = [y for line in lines for y in line.y]
     y = fig.value_axis(f"{metric.shown} of valid", metric, min(values), max(values))
     panel = fig.Panel(x=fig.Axis("epoch", numbers="whole"), y=y, marks=lines, names="ends")

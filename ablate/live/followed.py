@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from ablate.compare.material import Material
+from ablate.compare.plots.figure import Figure
+from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
+from ablate.live import figures
+from ablate.results.labels import Label, labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
@@ -19,8 +24,10 @@ from ablate.store.states import Ends
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace, running_driver
 
+T = TypeVar("T")
 IN_TURN = 500  # journals of ended trials that are looked at each time
-SLOW_SECONDS = 0.1  # a table that takes longer is made again only when a trial has ended
+SLOW_SECONDS = 0.05
+SHARE = 10  # a table that takes a second to make is made again after ten at the earliest
 Stamp = tuple[int, ...] | None
 
 
@@ -36,27 +43,46 @@ class Followed:
         self._stamps: dict[str, Stamp] = {}
         self._of_record: Stamp = None
         self._turn: Iterator[str] = iter(())
-        self._material: Material | None = None
-        self._summary_seconds = 0.0
-        self._outcomes_changed = True
+        self._summary: Summary | None = None
+        self._due = 0.0  # when the table may be made again
+        self._outdated = True
+        self._made: dict[str, Any] = {}
+        self._labels: dict[str, Label] | None = None
 
     def refresh(self) -> bool:
         """Read what has changed; return whether anything has."""
         changed = self._read_record() | self._read_driver() | self._read_journals()
-        if changed and (self._outcomes_changed or self._summary_seconds < SLOW_SECONDS):
-            self._material = None
-        return changed
+        self._outdated |= changed
+        # A table that had to wait is a change, too.
+        return changed or (self._outdated and time.monotonic() >= self._due)
 
     @property
     def material(self) -> Material:
         """What the study's table and figures are made of: the numbers of `ablate table`."""
-        if self._material is None:
-            start = time.perf_counter()
-            ordered = {id: self.journals[id] for id in self._ids() if id in self.journals}
-            self._material = Material(summarise(self.record, ordered), ordered)
-            self._summary_seconds = time.perf_counter() - start
-            self._outcomes_changed = False
-        return self._material
+        ordered = {id: self.journals[id] for id in self._ids() if id in self.journals}
+        start = time.monotonic()
+        if self._summary is None or (self._outdated and start >= self._due):
+            self._summary, self._outdated = summarise(self.record, ordered), False
+            self._made = {}
+            took = time.monotonic() - start
+            self._due = start + SHARE * took if took > SLOW_SECONDS else 0.0
+        return Material(self._summary, ordered)
+
+    def figure(self, name: str) -> Figure | None:
+        """A figure by its name; None if the study has nothing for it."""
+        if name in figures.OF_RUNNING:
+            return figures.one(self.material, name)
+        return self.once(name, lambda material: figures.one(material, name))
+
+    def once(self, name: str, make: Callable[[Material], T]) -> T:
+        """What is made of the study's table, made once for each new table."""
+        material, start = self.material, time.monotonic()
+        if name not in self._made:
+            self._made[name] = make(material)
+            took = time.monotonic() - start
+            if took > SLOW_SECONDS:
+                self._due = max(self._due, start) + SHARE * took
+        return self._made[name]
 
     @property
     def ends(self) -> Ends:
@@ -71,6 +97,13 @@ class Followed:
         known = (self.journals.get(trial_id) for trial_id in self._ids())
         return [journal for journal in known if journal is not None and journal.status is None]
 
+    @property
+    def labels(self) -> dict[str, Label]:
+        """The names that the study gives its trials."""
+        if self._labels is None:
+            self._labels = labels_of(self.record)
+        return self._labels
+
     def _ids(self) -> list[str]:
         return self.record.trial_ids()
 
@@ -80,7 +113,7 @@ class Followed:
             return False
         self._of_record = stamp
         self.record = study_record.read(self.store, self.key)
-        self._outcomes_changed = True
+        self._labels = None
         return True
 
     def _read_driver(self) -> bool:
@@ -102,15 +135,12 @@ class Followed:
         return bool(new)
 
     def _take(self, trial_id: str, stamp: Stamp) -> None:
-        before = self.journals.get(trial_id)
         journal = None if stamp is None else journals.read(self.store, trial_id)
         self._stamps[trial_id] = stamp
         if journal is None:
             self.journals.pop(trial_id, None)
         else:
             self.journals[trial_id] = journal
-        if (before and before.status) != (journal and journal.status):
-            self._outcomes_changed = True
 
     def _is_whole(self, trial_id: str) -> bool:
         journal = self.journals.get(trial_id)

@@ -61,7 +61,7 @@ class Served:
         watched = self.study(key)
         with watched.lock:
             followed: Any = watched.source
-            figure = figures.one(followed.material, name)
+            figure = followed.figure(name)
             if figure is None:
                 raise ConfigError(f"{followed.key} has nothing for the figure '{name}' yet.")
             versions = self._figures.setdefault((key, name), deltas.Versions())
@@ -88,12 +88,20 @@ class Served:
         with watched.lock:
             # What a client asked for makes a list its own; all else is the same for everybody.
             made = {
-                f"{name}?{asked}" if name in ("trials", "studies") else name: partial(_html, make)
+                f"{name}?{asked}" if name in ("trials", "studies") else name: partial(
+                    _html, watched, make
+                )
                 for name, make in self.blocks(watched, params).items()
             }
             found = watched.fragments(made, since)
         return {name.partition("?")[0]: html for name, html in found.items()}
 
 
-def _html(make: Callable[[], Block]) -> str:
-    return render.block(make())
+def _html(watched: Watched, make: Callable[[], Block]) -> str:
+    """A block as HTML; one that is the very same as before is not written again."""
+    block = make()
+    before, html = watched.written.get(block.name, (None, ""))
+    if before is not block:
+        html = render.block(block)
+        watched.written[block.name] = block, html
+    return html

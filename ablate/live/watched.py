@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 PAUSE_SECONDS = 0.8  # between two looks at the files, however many clients ask
 BOOT = secrets.token_hex(4)  # positions of another server's life mean nothing
@@ -37,6 +37,7 @@ class Watched:
         self.position = 0
         self.used = 0.0  # when a client last asked
         self._looked = float("-inf")
+        self.written: dict[str, tuple[Any, str]] = {}  # blocks, and their HTML
         self._made: dict[str, tuple[int, int, str]] = {}  # position made at, changed at, text
 
     def refresh(self) -> None:

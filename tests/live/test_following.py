@@ -45,7 +45,7 @@ def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place):
     watched.refresh()
     # One more epoch of one trial: its list and the pictures, and no verdict.
     changed = served.fragments(watched, {}, cursor)
-    assert {"trials", "pictures"} <= changed.keys() and "trouble" not in changed
+    assert {"trials", "underway"} <= changed.keys() and "trouble" not in changed
     cursor = watched.cursor()
     place.grow("mos-3", 2, 4.4)
     watched.refresh()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablate.compare.formats import Column, for_people
+from ablate.compare.material import Material
 from ablate.compare.page.parts import Grid, Text, small, table_parts
 from ablate.compare.table.other_scales import tables_of_other_scales
 from ablate.compare.table.study_table import every_test, study_table
@@ -16,6 +17,7 @@ from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
 from ablate.live.views import trials
 from ablate.live.views.index import address, of_trial
 from ablate.store import states
+from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord
 
 PROVISIONAL = (
@@ -33,6 +35,7 @@ def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[],
         "table": _table,
         "arms": _arms,
         "pictures": _pictures,
+        "underway": _under_way,
         "searches": _searches,
         "trouble": trials.trouble,
         "workers": trials.workers,
@@ -60,9 +63,13 @@ def _now(study: Followed, params: Mapping[str, str]) -> Block:
 
 
 def _table(study: Followed, params: Mapping[str, str]) -> Block:
+    return study.once("table", lambda material: _of_table(material, study.store))
+
+
+def _of_table(material: Material, store: Store) -> Block:
     """The study's own table; the page writes nothing, so no reference is saved with it."""
-    summary = study.material.summary
-    others = tables_of_other_scales(summary, study.store)
+    summary = material.summary
+    others = tables_of_other_scales(summary, store)
     parts: list[Part] = [*table_parts(study_table(summary, other_scales=others))]
     tests = every_test(summary)
     if tests is not None:
@@ -78,14 +85,15 @@ def _table(study: Followed, params: Mapping[str, str]) -> Block:
 
 def _arms(study: Followed, params: Mapping[str, str]) -> Block:
     record, alive, ends = study.record, study.driver is not None, study.ends
+    shown = record.arms[:MOST_ARMS]
+    counts = {arm.name: states.counts(record, arm.name, ends, alive) for arm in shown}
     columns = [
         Column("arm", lambda a: Link(a.name, trials.address(study.key, arm=a.name)), left=True),
-        Column("progress", lambda a: Bar(states.counts(record, a.name, ends, alive)), left=True),
+        Column("progress", lambda a: Bar(counts[a.name]), left=True),
         Column("against", lambda a: _against(a, record.base_arm), left=True),
         Column("parameters", lambda a: count(a.num_parameters) if a.num_parameters else NONE),
-        Column("trials", lambda a: record.num_trials(a.name)),
+        Column("trials", lambda a: counts[a.name].total()),
     ]  # fmt: skip
-    shown = record.arms[:MOST_ARMS]
     table = for_people(columns, shown, title="arms")
     more = len(record.arms) - len(shown)
     note = [Text(f"The first {MOST_ARMS} arms; {more} more are in the list of trials.", "small")]
@@ -100,10 +108,21 @@ def _against(arm: ArmRecord, base: str) -> str:
 
 def _pictures(study: Followed, params: Mapping[str, str]) -> Block:
     """Where the figures are; the script draws them, and looks for new points later."""
-    return Block("pictures", "Pictures", _drawings(study, figures.OF_ARMS))
+    return study.once(
+        "pictures", lambda _: Block("pictures", "Pictures", _drawings(study, figures.OF_ARMS))
+    )
+
+
+def _under_way(study: Followed, params: Mapping[str, str]) -> Block:
+    """The curves of what has not ended, which change with every epoch."""
+    return Block("underway", "", _drawings(study, figures.OF_RUNNING))
 
 
 def _searches(study: Followed, params: Mapping[str, str]) -> Block:
+    return study.once("searches", lambda _: _of_searches(study))
+
+
+def _of_searches(study: Followed) -> Block:
     record = study.record
     if not record.searches:
         return Block("searches", "", [])
@@ -128,5 +147,6 @@ def _winner(chosen: str | None, key: str) -> Link | str:
 
 
 def _drawings(study: Followed, names: tuple[str, ...]) -> list[Plotted]:
-    drawn = figures.described(study.material, names)
-    return [Plotted(f"/figure{address(study.key)[6:]}/{name}", one) for name, one in drawn.items()]
+    drawn = {name: study.figure(name) for name in names}
+    where = f"/figure{address(study.key)[6:]}"
+    return [Plotted(f"{where}/{name}", one) for name, one in drawn.items() if one is not None]

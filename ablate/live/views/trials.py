@@ -14,7 +14,7 @@ from ablate.live.followed import Followed
 from ablate.live.parts import PAGE, Block, Filters, Link, Part, Printed, State, pages
 from ablate.live.views.index import address as of_study
 from ablate.live.views.index import of_trial
-from ablate.results.labels import Label, labels_of
+from ablate.results.labels import Label
 from ablate.results.replication import counted
 from ablate.store import printed, states
 from ablate.store.journal import Journal
@@ -33,7 +33,7 @@ def address(key: str, **params: str) -> str:
 def trouble(study: Followed, params: Mapping[str, str]) -> Block:
     """The trials that failed or diverged, with their reasons and what they printed."""
     lost = [j for j in study.journals.values() if j.status in (Status.FAILED, Status.DIVERGED)]
-    shown, labels = lost[:MOST_IN_TROUBLE], labels_of(study.record)
+    shown, labels = lost[:MOST_IN_TROUBLE], study.labels
     columns = [
         Column(
             "trial", lambda j: Link(_name(j, labels), of_trial(j.trial.id, study.key)), left=True
@@ -64,7 +64,7 @@ def said(study: Followed, journal: Journal, title: str) -> list[Part]:
 
 def workers(study: Followed, params: Mapping[str, str]) -> Block:
     """The trials that run now, and where."""
-    metric, labels = study.record.metric, labels_of(study.record)
+    metric, labels = study.record.metric, study.labels
     epochs = {trial.id: trial.epochs for trial in study.record.trials}
     columns = [
         Column(
@@ -89,7 +89,7 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     ids = record.trial_ids(arm or None)
     ids = [one for one in ids if not wanted or states.state(one, ends, alive) == wanted]
     number = max(1, int(params.get("page", "1")))
-    labels, metric = labels_of(record), record.metric
+    labels, metric = study.labels, record.metric
     splits = ["valid", *(["test"] if study.material.summary.split == "test" else [])]
     rows = [(one, study.journals.get(one)) for one in ids[(number - 1) * PAGE : number * PAGE]]
     varied = _varied([journal for _, journal in rows if journal is not None])
