@@ -88,7 +88,7 @@ def designs() -> Iterator[str]:
 
 def facts(listed: Iterable[Fact[Any]]) -> Iterator[str]:
     """Yield the rows of what is recorded of trials, or of studies."""
-    words = {Kind.TEXT: "text", Kind.WHOLE: "integer", Kind.TRUTH: "boolean"}
+    words = {Kind.TEXT: "text", Kind.WHOLE: "integer", Kind.NUMBER: "number", Kind.TRUTH: "boolean"}
     yield "| column | type | meaning |\n|---|---|---|"
     for fact in listed:
         if fact.doc:

@@ -156,10 +156,11 @@ small = replace(
     adapt=as_found,
     stage_changes={"again": {"training.epochs": 4, "optimizer.flat_epochs": 1}},
     search=None,
+    searched=True,
     precision="bfloat16",
     note="Each arm's dropout, and the temperature and weight of its loss, come from one small "
-    "search (docs/notes/log.md, 2026-11-24). Another search might choose others, so a verdict is "
-    "of these settings. The paper prints no number of epochs; these are 14.",
+    "search (docs/notes/log.md, 2026-11-24), and another search might choose others. The paper "
+    "prints no number of epochs; these are 14.",
 )
 
 study = Study(

@@ -63,6 +63,7 @@ OUTSIDE = {
     "jinja2": {"compare", "live"},
     "starlette": {"live"},
     "uvicorn": {"live"},
+    "plotly": {"compare"},
 }
 
 

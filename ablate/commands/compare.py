@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ablate.commands import _mirror, _options
 from ablate.errors import ConfigError
 from ablate.store.workspace import Workspace
+
+if TYPE_CHECKING:
+    from ablate.compare.formats import Table
 
 EXAMPLE = "ablate compare --except head"
 
@@ -65,6 +70,16 @@ def _verdicts(workspace: Workspace, key: str) -> Mapping[tuple[str, str, str], s
     return material.summary.verdicts if material.journals else {}
 
 
+def _with_claims(
+    workspace: Workspace, table: Table, names: Sequence[str], split: str | None
+) -> Table:
+    """The comparison with the differences that a paper's tables print beside ours."""
+    from ablate.compare.table.claimed import claims_of_studies
+
+    claimed = claims_of_studies(workspace.store, names, split)
+    return replace(table, further=[*claimed, *table.further])
+
+
 def compare(
     workspace: Workspace, names: Sequence[str], slots: str | None, split: str | None, form: str
 ) -> str:
@@ -83,6 +98,8 @@ def compare(
         table = _mirror.ask(
             workspace, lambda mirror: side_by_side.side_by_side(mirror, names, split, verdicts)
         )
+        if verdicts is not None:
+            table = _with_claims(workspace, table, names, split)
         return formats.writer(form).write(table)
     wanted = [name.strip() for name in slots.split(",") if name.strip()]
     if not wanted:

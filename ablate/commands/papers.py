@@ -10,7 +10,7 @@ from ablate import papers
 from ablate.commands import _options
 from ablate.compare import formats
 from ablate.compare.formats import table_of
-from ablate.compare.formats.text import WIDTH
+from ablate.compare.formats.text import terminal_width
 from ablate.compare.text.plain import paragraph
 from ablate.errors import ConfigError, unknown
 from ablate.study.next_to_papers import ABSENT, NOT_RUN, RUN, Line, Results, rows_of
@@ -61,7 +61,7 @@ def _rows(lines: Sequence[Line]) -> Iterator[str]:
     for line in lines:
         yield f"  {line.system:<{width}}  {line.published}"
         below = " · ".join(part for part in (line.arms, line.here) if part)
-        yield from (f"      {text}" for text in paragraph(below, WIDTH - 6, "  "))
+        yield from (f"      {text}" for text in paragraph(below, terminal_width() - 6, "  "))
 
 
 def _counts(lines: Sequence[Line]) -> Iterator[str]:

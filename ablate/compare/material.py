@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
 from ablate.errors import TrialError
+from ablate.results.copied import copied_from
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
@@ -32,7 +33,8 @@ def open_study(store: Store, name: str) -> Material:
     """The results so far of a study, by its name or `name@scale`."""
     record = study_record.read(store, name)
     journals_by_id = journals.read_all(store, record.trial_ids())
-    return Material(summarise(record, journals_by_id), journals_by_id)
+    copied = copied_from(store, record, journals_by_id)
+    return Material(summarise(record, journals_by_id, copied=copied), journals_by_id)
 
 
 def open_begun(store: Store, name: str) -> Material:

@@ -30,6 +30,7 @@ from ablate.engine.cores import room_for
 from ablate.engine.failures import troubles
 from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
+from ablate.results.copied import copied_from
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.claims import Claims
@@ -215,7 +216,8 @@ def _run_plan(
             with _stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
             ended = _journals(schedule, store)
-            summary = summarise(schedule.plan.record, ended)
+            copied = copied_from(store, schedule.plan.record, ended)
+            summary = summarise(schedule.plan.record, ended, copied=copied)
             tables = _write_tables(summary, workspace)
             if schedule.complete:
                 analyse(schedule.plan, ended, workspace, screen.note)
@@ -436,7 +438,7 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
 def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
     """Write the study's table to its folder; return the files' texts by name."""
     folder, table = workspace.study_folder(summary.record.key), study_table(summary)
-    texts = {"table.txt": text.write(table), "table.md": markdown.write(table)}
+    texts = {"table.txt": text.write(table, text.WIDTH), "table.md": markdown.write(table)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in texts.items():

@@ -45,16 +45,21 @@ class Followed:
         self._turn: Iterator[str] = iter(())
         self._summary: Summary | None = None
         self._due = 0.0  # when the table may be made again
-        self._outdated = True
+        self._outdated, self._waits = True, False
         self._made: dict[str, Any] = {}
         self._labels: dict[str, Label] | None = None
 
     def refresh(self) -> bool:
         """Read what has changed; return whether anything has."""
         changed = self._read_record() | self._read_driver() | self._read_journals()
-        self._outdated |= changed
-        # A table that had to wait is a change, too.
-        return changed or (self._outdated and time.monotonic() >= self._due)
+        now = time.monotonic()
+        if changed:
+            self._outdated, self._waits = True, now < self._due
+            return True
+        if self._waits and now >= self._due:  # the table may be made again now
+            self._waits = False
+            return True
+        return False
 
     @property
     def material(self) -> Material:

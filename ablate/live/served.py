@@ -17,6 +17,7 @@ from ablate.live.watched import BOOT, Source, Watched, position_of
 from ablate.store.workspace import Workspace
 
 MOST_OPEN = 8  # studies and trials in memory; the one least looked at is closed first
+LISTS = ("trials", "studies")  # blocks that show what a client asked for
 Blocks = Mapping[str, Callable[[], Block]]
 
 
@@ -88,9 +89,7 @@ class Served:
         with watched.lock:
             # What a client asked for makes a list its own; all else is the same for everybody.
             made = {
-                f"{name}?{asked}" if name in ("trials", "studies") else name: partial(
-                    _html, watched, make
-                )
+                f"{name}?{asked}" if name in LISTS else name: partial(_html, watched, make)
                 for name, make in self.blocks(watched, params).items()
             }
             found = watched.fragments(made, since)

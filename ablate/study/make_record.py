@@ -85,6 +85,7 @@ def make_record(
         file=study.file,
         command=command,
         column=scale.column or "",
+        num_searches=1 if scale.searched else None,
         folder=os.getcwd(),  # where relative paths of file and command start
         corpus=corpus.name if corpus else "",
         corpus_digest=_digest(study, corpus, data) if corpus else "",

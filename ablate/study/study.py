@@ -155,6 +155,11 @@ def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
 
 def _check_settings_of(scale: Scale, scales: Mapping[str, Scale], where: str) -> None:
     """Check that settings come from a scale that searches, and are not searched again."""
+    if scale.searched and (scale.search or scale.settings_of):
+        raise StudyError(
+            f"{where}: searched=True is for settings of a search that is not on record. Instead: "
+            "leave it out where search= or settings_of= is given."
+        )
     if not scale.settings_of:
         return
     searched = [name for name, other in scales.items() if other.search is not None]

@@ -300,9 +300,11 @@ class Scale(Word):
         brief: Shorten every trial, as its kind of task says. `smoke` sets it.
         smoke: The scale only shows that everything runs, so `ablate compare --except` leaves its
             trials out. `smoke` sets it.
-        settings_of: Another scale of the study. Each arm takes the settings that its searches there
-            found, once for each search, on `seeds` seeds each. Verdicts follow the rule of searches:
-            below three of them, there are none. That scale has to be finished first.
+        settings_of: Another scale of the study, finished before. Each arm takes the settings that
+            its searches there found, once for each search, on `seeds` seeds each. The rule of
+            searches holds: below three of them, there is no verdict.
+        searched: The listed settings are what a search found that is not on record. Its luck is in
+            all seeds, so there is no verdict.
     """
 
     corpus: str = "grammar"
@@ -326,3 +328,4 @@ class Scale(Word):
     brief: bool = False
     smoke: bool = False
     settings_of: str = ""
+    searched: bool = False

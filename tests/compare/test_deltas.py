@@ -16,6 +16,7 @@ from ablate.compare.statistics.paired import mean
 from ablate.compare.table import numbers
 from ablate.compare.table.study_table import every_test, study_table
 from ablate.compare.table.summary import summarise
+from ablate.compare.text.figures import changed
 from ablate.config.metrics import BLEU, Metric
 
 LOSSES = {"base": [4.0, 4.2, 4.4], "other": [3.2, 4.1, 4.35]}  # of ratios that vary
@@ -36,9 +37,9 @@ def test_delta_is_what_its_note_says(by_hand):
     summary = summarise(study.record, study.journals)
     base, other = summary.arms
     ratio = math.exp(mean([b - a for a, b in zip(*LOSSES.values(), strict=True)]))
-    shown = (ratio - 1) * base.cells["test"].mean
-    assert other.comparison.delta == pytest.approx(shown)
-    assert abs(shown - (other.cells["test"].mean - base.cells["test"].mean)) > 1, "another number"
+    assert other.comparison.delta == pytest.approx(100 * (ratio - 1))
+    of_means = 100 * (other.cells["test"].mean / base.cells["test"].mean - 1)
+    assert abs(other.comparison.delta - of_means) > 1, "another number"
     note = "Δ: the geometric mean of the pairs' ratios to the base arm"
     table = study_table(summary)
     for writer, word in ((text, note), (markdown, note), (html, note), (latex, note)):
@@ -81,7 +82,10 @@ def test_no_interval_leaves_what_the_metric_can_be(by_hand):
     assert t_interval[0] < low and t_interval[1] == pytest.approx(high)
     note = "BLEU is from 0 to 100: cut there is the t interval of iog."
     assert note in study_table(summary).notes
-    assert any(n.endswith("These intervals are not cut.") for n in every_test(summary).notes)
+    tests = every_test(summary)
+    (shown,) = (row[tests.headings.index("95% interval")] for row in tests.rows)
+    low_shown, high_shown = shown.strip("[]").replace("−", "-").split(", ")
+    assert (float(low_shown), float(high_shown)) == pytest.approx((low, high), abs=1e-4)
     (row,) = (
         row
         for row in csv.DictReader(io.StringIO(as_csv.write(numbers.arms(summary, "k"))))
@@ -110,3 +114,12 @@ def test_an_effect_may_be_as_large_as_the_whole_range_and_no_larger(by_hand):
     (effect,) = summary.effects.effects
     assert effect.delta == pytest.approx(mean([98, 98, 31]))
     assert effect.interval[1] == 100 and effect.is_cut
+
+
+def test_a_difference_in_percent_has_its_sign_its_digits_and_large_ones_are_ratios():
+    ppl = Metric("nll", scale="log")
+    assert changed(ppl, -9.24, (-13.3, -4.94), 2) == "−9.2% [−13.3, −4.9]"
+    assert changed(ppl, 0.83, (0.02, 1.66), 2) == "+0.83% [+0.02, +1.66]"
+    assert changed(ppl, 0.25, None, 2) == "+0.25%"
+    assert changed(ppl, 1400.0, (-20.0, 9900.0), 2) == "×15 [−20.0, ×100]"
+    assert changed(BLEU, -1.5, (-2.0, 0.25), 2) == "−1.50 [−2.00, +0.25]"

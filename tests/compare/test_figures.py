@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ablate.compare.plots.style import shortened
+from ablate.compare.plots.style import labels
 from ablate.compare.statistics.paired import MAX_PAIRS
 from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
 from ablate.compare.text.figures import count, decimal, duration, signed
@@ -121,10 +123,26 @@ def test_a_table_has_as_many_decimals_as_its_typical_perplexity_needs(means, dig
     assert decimals(SimpleNamespace(metric=ACCURACY, arms=arms)) == ACCURACY.digits  # type: ignore
 
 
-def test_long_names_are_cut_to_a_length():
-    assert shortened("abcd", 4) == "abcd"
-    assert shortened("abcde", 4) == "abc…"
-    assert len(shortened("x" * 100)) == 34
+ALIKE = st.lists(
+    st.builds("{}{}{}".format, *[st.text("ab0, ", max_size=30)] * 3), unique=True, max_size=12
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ALIKE, st.integers(4, 34))
+def test_labels_are_short_and_tell_names_apart(names: list[str], most: int):
+    cut = labels(names, most)
+    assert len({*cut}) == len(names) and all(len(label) <= most for label in cut)
+    assert all(x == name for name, x in zip(names, cut, strict=True) if len(name) <= most)
+
+
+def test_what_tells_names_apart_is_not_cut():
+    first, second = (f"AWD-LSTM-DOC with layers 15,5,0,0 and balance {x}" for x in ("0", "0.001"))
+    assert labels([first, second], 20) == ["AWD-LSTM-D…balance 0", "AWD-LSTM-D…nce 0.001"]
+    middle = [f"{'x' * 30} {x} {'y' * 30}" for x in ("one", "two")]
+    one, two = labels(middle, 30)
+    assert "one" in one and "two" in two
+    assert labels(["long name", "long name"], 5) == ["lo…me", "lo…me"]
 
 
 def test_lost_seeds_are_those_that_diverged_or_were_pruned():

@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.mixture import log_probs
+from ablate.model.operations import per_training_token
 from ablate.testing import SmallModel
 
 STEPS, ROWS, WIDTH = 50, 2, 64
@@ -42,3 +43,12 @@ def test_they_are_what_torch_counts(chosen, values, attends):
     products, estimate = pytest.approx(counted(model), rel=0.03), model.flops_per_token(STEPS)
     assert estimate == products
     assert (estimate - attends == products) == (attends == 0)
+
+
+def test_training_takes_three_passes_and_a_gate_over_a_frozen_model_little_more_than_one():
+    model = SmallModel({"backbone": "gru", "gate": "iog"}, {**SIZES, "gate.units": 4}).model
+    forward = model.flops_per_token(STEPS)
+    assert per_training_token(model, STEPS) == 3 * forward
+    model.train_only_gate()
+    trained = sum(p.numel() for name, p in model.named_parameters() if name.startswith("gate."))
+    assert per_training_token(model, STEPS) == forward + 4 * trained < 2 * forward

@@ -19,7 +19,7 @@ def record_of(**of_search: object) -> StudyRecord:
         SearchRecord(arm=ids[0][0], repeat=index % 2, num_trials=2, trials=ids, **of_search)
         for index, ids in enumerate(trials)
     )
-    arms = tuple(map(lambda name: ArmRecord(name=name), "abc"))
+    arms = tuple(ArmRecord(name=name) for name in "abc")
     return replace(make_study(), base_arm="a", arms=arms, searches=searches)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,7 +24,7 @@ FLAGS = (
 )  # fmt: skip
 NEEDED = "ABLATE_NEEDS_BROWSER"  # set to 1 where a missing browser is a failure
 HERE = ("", "127.0.0.1", "localhost")
-Tabs = Callable[..., Any]
+Tabs = Any  # a function with an attribute
 
 
 def _program() -> str:
@@ -52,8 +52,12 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def tabs(browser: Any) -> Iterator[Tabs]:
-    """Open tabs, each with its own cookies: `tabs(dark=False, width=1200, **of_the_context)`."""
-    contexts, faults = [], []
+    """Open tabs, each with its own cookies: `tabs(dark=False, width=1200, **of_the_context)`.
+
+    `tabs.faults` has what would fail the test: clear it where an error is what a test is about.
+    """
+    contexts: list[Any] = []
+    faults: list[str] = []
 
     def opened(*, dark: bool = False, width: int = 1200, height: int = 900, **more: Any) -> Any:
         scheme, size = "dark" if dark else "light", {"width": width, "height": height}
@@ -65,6 +69,7 @@ def tabs(browser: Any) -> Iterator[Tabs]:
         tab.on("request", lambda sent: faults.extend(_elsewhere(sent.url)))
         return tab
 
+    opened.faults = faults  # type: ignore[attr-defined]
     yield opened
     for context in contexts:
         context.close()
@@ -80,8 +85,3 @@ def _elsewhere(url: str) -> list[str]:
 def is_wider_than_the_window(tab: Any) -> bool:
     """Return whether a reader would have to scroll the whole page sideways."""
     return tab.evaluate("document.documentElement.scrollWidth > window.innerWidth")
-
-
-def picture_of(tab: Any, file: Any, *, whole: bool = True) -> None:
-    """Save what a tab shows, for a person to look at."""
-    tab.screenshot(path=str(file), full_page=whole)

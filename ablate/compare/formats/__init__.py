@@ -29,8 +29,9 @@ class Column:
     text: Callable[[Any], Any] | None = None  # the value as people read it
     name: str = ""
     left: bool = False  # aligned left
-    wraps: bool = False  # shares the width that the others leave; the first column, if none does
-    drop: int | None = None  # dropped where a terminal is too narrow, lowest number first
+    wraps: bool = False  # shares the width that the others leave, as the first column does
+    names: bool = False  # names its row, together with the other such columns; else the first does
+    first: int = 0  # of a table that is split, 1: in its first part; 2: there if there is room
 
     def about(self, part: Callable[[Any], Any]) -> Column:
         """The column for a table whose rows hold its subject as a part, or None."""

@@ -51,12 +51,13 @@ def _panels(
     behind = [_line(curve, GREY) for curve in curves.values()]
     behind += [_line(curves[base], DASHED)] if base in curves else []
     _, top = y.limits or (0.0, math.inf)
-    for name, curve in curves.items():
+    titles = style.labels([*curves], 22)
+    for title, (name, curve) in zip(titles, curves.items(), strict=True):
         yield fig.Panel(
             x=x,
             y=y,
             marks=[*behind, _series(curve, name, OWN, 0.2)],
-            title=style.shortened(name, 22),
+            title=title,
             note=f"↑ above, at {curve[0][-1]:.0f}" if min(curve[1]) > top else "",
         )
 

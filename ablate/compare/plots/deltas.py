@@ -43,7 +43,7 @@ def described(material: Material) -> fig.Figure | None:
     table = [[a.name, columns.delta(a, metric, digits), columns.verdict(a)] for a, _ in shown]
     texts = {name: "\n".join([name, *others]) for name, *others in table}
     rows = [*enumerate(reversed(shown))]  # from the bottom, so that the first arm is at the top
-    names = [(row, _name(arm.name, summary)) for row, (arm, _) in rows]
+    names = [*enumerate(reversed(_names([arm.name for arm, _ in shown], summary)))]
     panel = fig.Panel(
         x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
         y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
@@ -95,12 +95,14 @@ def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
     return {arm.name: (arm, comparison) for arm, comparison in pairs if comparison is not None}
 
 
-def _name(arm: str, summary: Summary) -> str:
-    """An arm's name, with the arm that it is compared with, unless the axis names that arm."""
-    other = columns.elsewhere_noted(summary).get(arm)
-    if other is None:
-        return style.shortened(arm)
-    return f"{style.shortened(arm, 24)} (less {style.shortened(other, 18)})"
+def _names(arms: Sequence[str], summary: Summary) -> list[str]:
+    """The arms' names, each with the arm that it is compared with, unless the axis names that."""
+    elsewhere = columns.elsewhere_noted(summary)
+    if not elsewhere:
+        return style.labels(arms)
+    others = dict(zip(elsewhere, style.labels([*elsewhere.values()], 18), strict=True))
+    named = zip(arms, style.labels(arms, 24), strict=True)
+    return [f"{name} (less {others[arm]})" if arm in others else name for arm, name in named]
 
 
 def _reach(comparisons: Sequence[Comparison], metric: Metric) -> float:

@@ -108,8 +108,9 @@ class Panel:
     def ends(self) -> Iterator[Label]:
         """The names of the series at their last points, which limits may cut off."""
         low, high = self.y.limits or (float("-inf"), float("inf"))
-        for series in self.series:
-            value, name = series.y[-1], style.shortened(series.name, self.longest)
+        names = style.labels([series.name for series in self.series], self.longest)
+        for series, name in zip(self.series, names, strict=True):
+            value = series.y[-1]
             place = min(max(value, low), high)
             if value != place:
                 number = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -44,7 +44,7 @@ def _panel(material: Material, design: Design, a: str, b: str) -> fig.Panel:
         _line(material, design, [{a: at, b: level} for at in levels], index, f"{b}: {level}")
         for index, level in enumerate(design.levels[b])
     ]
-    ticks = [(i, style.shortened(level, 14)) for i, level in enumerate(levels)]
+    ticks = [*enumerate(style.labels([*levels], 14))]
     x = fig.Axis(a, (-0.3, len(levels) - 0.7), ticks=ticks)
     y = fig.Axis(f"{summary.unit} of {summary.split}")
     return fig.Panel(x=x, y=y, marks=lines, names="legend")

@@ -148,7 +148,7 @@ def _scale(key: str, values: Sequence[Any]) -> Scale:
         return Scale(title, heights, [(0.0, f"{low:.3g}"), (1.0, f"{high:.3g}")])
     choices = sorted(set(map(_text, values)))
     last = max(1, len(choices) - 1)
-    marks = [(i / last, style.shortened(text, 14)) for i, text in enumerate(choices)]
+    marks = [(i / last, text) for i, text in enumerate(style.labels(choices, 14))]
     return Scale(title, [choices.index(_text(value)) / last for value in values], marks)
 
 

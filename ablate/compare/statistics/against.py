@@ -69,7 +69,8 @@ class Judge:
         reason = self.replication.searches if withheld else reason
         verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
         if reason:
-            verdict = Verdict.WITHHELD if withheld else Verdict.UNDECIDED
+            untested = withheld or reason in ("same trials", "same results")
+            verdict = Verdict.WITHHELD if untested else Verdict.UNDECIDED
         more = None
         if verdict == Verdict.UNDECIDED and not reason:
             more = statistics.more_pairs(difference.deltas, alpha=self.alpha, comparisons=family)
@@ -110,7 +111,8 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
         if difference is not None:
             verdict = statistics.verdict(difference, p, judge.alpha)
             reason = _reservation(arm, base, difference, verdict)
-            possible = _possible(base, shared_seeds([arm, base]), judge.metric)
+            losses = [base.values[index] for index in shared_seeds([arm, base])]
+            possible = possible_changes(losses, judge.metric)
             comparisons[arm.name] = judge.comparison(
                 difference, p, reason, family, possible=possible
             )
@@ -138,14 +140,14 @@ def _reference(arm: ArmResult, arms: Sequence[ArmResult]) -> ArmResult | None:
     return next((other for other in arms if other.name == arm.against), None)
 
 
-def _possible(base: ArmResult, seeds: Sequence[int], metric: Metric) -> tuple[float, float]:
-    """From the mean of the compared arm to either end of what the metric can be.
+def possible_changes(losses: Sequence[float], metric: Metric) -> tuple[float, float]:
+    """From the mean of the compared arm's losses to either end of what the metric can be.
 
     On a scale of logarithms or log odds, no interval leaves what is possible.
     """
     if metric.in_percent:
         return -math.inf, math.inf
-    at = statistics.mean(metric.show(base.values[index]) for index in seeds)
+    at = statistics.mean(map(metric.show, losses))
     low, high = metric.range
     return low - at, high - at
 
@@ -181,6 +183,8 @@ def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdic
         return f"{missing} to run"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
+    if difference.num_pairs >= statistics.MIN_PAIRS and not any(difference.deltas):
+        return "same results"
     # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
     if arm.counts.selected and verdict != Verdict.WORSE:
         return "lost seeds"

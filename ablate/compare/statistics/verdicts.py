@@ -11,7 +11,8 @@ seeds. In log perplexity (or bits), with m the mean of our n seeds and s their s
                        last digit
     not reproduced     otherwise; and by how much ours is lower or higher
     not comparable     and why: another scale, another corpus, a part of it, what the paper's file
-                       says of the cell or the study of the arm, an arm with holes, fewer than
+                       says of the cell or the study of the arm, a value that is not the one of the
+                       paper's table of settings (`departures.py`), an arm with holes, fewer than
                        three seeds, which have no spread worth the name, or, of an arm that was
                        tuned, fewer than three searches
 
@@ -36,6 +37,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ablate import papers
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge
+from ablate.compare.statistics.departures import departure
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import decimal
 from ablate.config.identity import StageName
@@ -105,7 +107,7 @@ def _verdict(
     cells = [cell for cell in cells if cell.value == published]
     trials = [journals[trial] for trial in arm.trials if trial in journals]
     obstacles = (
-        *_obstacles(record, arm, cells, trials, judge),
+        *_obstacles(record, arm, cells, trials, judge, journals),
         *_obstacles_of(metric, split, published, [*trials, *_measures(record, arm, journals)]),
     )
     if obstacles:
@@ -172,6 +174,7 @@ def _obstacles(
     cells: Sequence[papers.Cell],
     trials: Sequence[Journal],
     judge: Judge,
+    journals: Mapping[str, Journal],
 ) -> Iterator[str]:
     """Why the two numbers are not comparable; the first reason is reported."""
     if not record.published_scale:
@@ -188,12 +191,22 @@ def _obstacles(
     sizes = {"corpus.train_tokens": texts.get(own), "corpus.eval_tokens": None}
     if any(journal.config.get(key) != size for journal in trials for key, size in sizes.items()):
         yield "a part of the corpus"
+    if reason := departure(record, record.arm(arm.name), _first_trained(record, arm, journals)):
+        yield reason
     if arm.counts.missing:
         yield f"{arm.counts.missing} to run"
     if arm.counts.selected:
         yield "it lost seeds"
     if judge.replication.of_settings_found:
         yield f"tuned by {judge.replication.searches}"
+
+
+def _first_trained(
+    record: StudyRecord, arm: ArmSummary, journals: Mapping[str, Journal]
+) -> Journal | None:
+    """A trial of an arm's first training, before any stage."""
+    planned = record.trials_of(arm.name)
+    return next((journals[t.id] for t in planned if not t.parents and t.id in journals), None)
 
 
 def declared(record: StudyRecord, arm: str, cells: Sequence[papers.Cell]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
 
@@ -15,6 +16,9 @@ from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
 from ablate.results.verdict import Verdict
 
+# A reason for having no verdict -> what is said in its place, before the other arm's name.
+ALIKE = {"same trials": "same settings as", "same results": "same results as"}
+
 
 def arm_columns(summary: Summary) -> list[Column]:
     """The columns that this table has values for."""
@@ -24,17 +28,42 @@ def arm_columns(summary: Summary) -> list[Column]:
     tests = {column.name: column for column in compared}
     p_columns = [tests["p_holm"], tests["p_sign_flip"]]
     return [
-        Column("arm", lambda arm: arm.name, left=True),
+        *_name_columns(summary),
         *([] if all(arm.counts.whole for arm in summary.arms) else [Column("n", _completed)]),
-        Column("params", lambda arm: count(arm.num_parameters), drop=4),
+        Column("params", lambda arm: count(arm.num_parameters)),
         *(_split_column(split, decides, digits) for split in splits),
-        *(_other_metric(*other, summary.split) for other in enumerate(summary.record.columns)),
+        *(
+            column
+            for index, metric in enumerate(summary.record.columns)
+            for column in _other_metric(index, metric, summary)
+        ),
         *([_floor_column(summary)] if summary.floor else []),
-        Column(_delta_heading(summary), lambda arm: delta(arm, summary.metric, digits)),
+        Column(_delta_heading(summary), lambda arm: delta(arm, summary.metric, digits), first=1),
         *([] if summary.replication.of_settings_found else p_columns),
         columns_of_wins(summary)[0].about(attrgetter("comparison")),
-        Column("verdict", verdict, left=True),
+        Column("verdict", verdict, left=True, first=1),
     ]
+
+
+def _name_columns(summary: Summary) -> list[Column]:
+    """The arm's name; of a factorial a column for each factor, where these are narrower."""
+    levels = {arm.name: arm.levels for arm in summary.record.arms}
+    named = all(name == combination(own) for name, own in levels.items())
+    factors = [*dict.fromkeys(factor for own in levels.values() for factor in own)]
+    if named and len(factors) > 1 and all(len(own) == len(factors) for own in levels.values()):
+        of_factor = [[factor, *(own[factor] for own in levels.values())] for factor in factors]
+        if sum(max(map(len, texts)) + 2 for texts in of_factor) <= max(map(len, levels)):
+            return [_factor_column(factor, levels) for factor in factors]
+    return [Column("arm", lambda arm: arm.name, left=True)]
+
+
+def combination(levels: Mapping[str, str]) -> str:
+    """The name of a factorial's arm: notes call it by it."""
+    return ", ".join(f"{factor} {level}" for factor, level in levels.items())
+
+
+def _factor_column(factor: str, levels: Mapping[str, Mapping[str, str]]) -> Column:
+    return Column(factor, lambda arm: levels[arm.name][factor], left=True, names=True)
 
 
 def columns_of_tests(summary: Summary) -> list[Column]:
@@ -52,8 +81,8 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
         Column(name="interval_of", of=lambda _: interval_of),
         Column("t-test\np", lambda c: c.difference.p, p_value, "p"),
-        Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
-        Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
+        Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip"),
+        Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", first=1),
         *columns_of_wins(summary),
         Column("verdict", lambda c: c.verdict, name="verdict", left=True),
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
@@ -87,22 +116,33 @@ def _split_column(split: str, decides: str, digits: int) -> Column:
         text = mean_and_spread(arm.cells.get(split), digits)
         return Best(text) if arm.best and split == decides else text
 
-    return Column(split, cell, drop=None if split == decides else 6)
+    return Column(split, cell, first=2 if split == decides else 0)
 
 
-def _other_metric(index: int, metric: Metric, decides: str) -> Column:
-    """A further metric that the study shows, on the split that decides."""
-    split = decides if metric.of == SPLIT else metric.of
+def _other_metric(index: int, metric: Metric, summary: Summary) -> list[Column]:
+    """A further metric on the split that decides, and its differences if there are any."""
+    split = summary.split if metric.of == SPLIT else metric.of
 
     def cell(arm: ArmSummary) -> str:
         return mean_and_spread(arm.others[index].cells.get(split), metric.digits)
 
-    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), cell, drop=7)
+    def shift(arm: ArmSummary) -> str:
+        it = arm.further[index] if arm.further else None
+        empty = "" if arm.is_base else NONE
+        return empty if it is None else changed(metric, it.delta, it.interval, metric.digits)
+
+    heading = metric.shown + (f"\n{split}" if metric.of == SPLIT else "")
+    compared = any(arm.further and arm.further[index] for arm in summary.arms)
+    percent = f"[{100 * (1 - summary.alpha):g}%]"
+    return [
+        Column(heading, cell),
+        *([Column(f"Δ {metric.shown}\n{percent}", shift)] if compared else []),
+    ]
 
 
 def _floor_column(summary: Summary) -> Column:
     split = summary.split
-    return Column("above\nfloor", lambda arm: above_floor(arm.cells.get(split), summary), drop=5)
+    return Column("above\nfloor", lambda arm: above_floor(arm.cells.get(split), summary))
 
 
 def mean_and_spread(cell: Cell | None, digits: int) -> str:
@@ -125,6 +165,8 @@ def above_floor(cell: Cell | None, summary: Summary) -> str:
 
 def verdict(arm: ArmSummary) -> str:
     """Return an arm's verdict with the seeds that would decide it; the base arm has none."""
+    if arm.comparison is not None and arm.comparison.reason in ALIKE:
+        return f"{ALIKE[arm.comparison.reason]} {arm.against or 'base arm'}"
     if arm.comparison is None:
         return NONE if not arm.is_base else ""
     return with_more(arm.comparison)

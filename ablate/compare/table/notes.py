@@ -21,7 +21,9 @@ _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
     "lost seeds": "the seeds it lost to divergence or early stopping may have been its worst",
     "other arm lost seeds": "{other} lost seeds to divergence or early stopping",
-    "same trials": "it is {other}, trial for trial",
+    "same trials": "its settings are those of {other}, and so are its trials",
+    "same results": "every seed has exactly the result of {other}, so nothing that it differs in was "
+    "read or had an effect",
     "1 pair": "one pair of seeds has no spread",
     "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }
@@ -106,6 +108,11 @@ def verdicts(summary: Summary) -> Iterable[str]:
         )
     yield from _about_spread(summary)
     yield from _about_delta(summary)
+    if any(shift for arm in summary.arms for shift in arm.further):
+        yield (
+            "Further metrics have differences with intervals, each row's own, and no verdict: only "
+            f"{summary.metric.shown} was chosen to decide."
+        )
     unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
     if unclear and not replication.of_settings_found:
         yield (
@@ -146,8 +153,8 @@ def _about_delta(summary: Summary) -> Iterable[str]:
     else:
         ratios = "ratios" if metric.scale == "log" else "ratios of odds"
         yield (
-            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, as "
-            "a change in percent. It is not the difference of the two means shown."
+            f"{shown.delta_name(summary)}: the geometric mean of the pairs' {ratios} to {other}, "
+            "as a change in percent. It is not the difference of the two means shown."
         )
     yield about_wins(summary)
     cut = [arm.name for arm in summary.arms if arm.comparison and arm.comparison.is_cut]

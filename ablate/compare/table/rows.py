@@ -12,6 +12,7 @@ from ablate.compare.statistics.paired import Difference
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
 from ablate.results.replication import Replication
+from ablate.results.settings import Found
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
@@ -32,11 +33,20 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shift:
+    """A difference in a further metric of the study, as `Metric.change` shows it; not tested."""
+
+    delta: float
+    interval: tuple[float, float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArmSummary(ArmResult):
     """A row of the table: an arm's results, and how it compares."""
 
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
+    further: tuple[Shift | None, ...] = ()  # of each of `others`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +64,7 @@ class Summary:
     ensembles: tuple[EnsembleResult, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader must know about this very table
     effects: Effects | None = None  # of a factorial's factors
+    found: Found = field(default_factory=dict)  # by the searches that are over
     # (arm, metric, split) -> the verdict on the published number.
     verdicts: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 

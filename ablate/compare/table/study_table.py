@@ -11,7 +11,9 @@ from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
+from ablate.compare.table.claimed import claims_table
 from ablate.compare.table.rows import ArmSummary, Effect, Summary
+from ablate.compare.table.settings import found_by_searches
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, changed
 from ablate.config.metrics import SPLIT
@@ -22,7 +24,13 @@ def study_table(
     summary: Summary, *, other_scales: Sequence[Table] = (), reference: str = ""
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
-    further = [table for table in (_effects(summary), *_published(summary)) if table is not None]
+    parts = (
+        _effects(summary),
+        found_by_searches(summary),
+        *_published(summary),
+        claims_table(summary),
+    )
+    further = [table for table in parts if table is not None]
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return for_people(
@@ -52,7 +60,7 @@ def _effects(summary: Summary) -> Table | None:
         Column("effect", attrgetter("names"), left=True),
         Column(delta, lambda e: changed(summary.metric, e.delta, e.interval, digits)),
         *([] if summary.replication.of_settings_found else p_holm),
-        Column("verdict", _with_reason, left=True),
+        Column("verdict", _with_reason, left=True, wraps=True, first=1),
     ]
     return for_people(columns, effects.every, notes=[*effects.readings, *effects.notes])
 
@@ -87,7 +95,7 @@ def _next_to_paper(summary: Summary, name: str, index: int, split: str) -> list[
         Column(f"{name}, next to the paper", attrgetter("name"), left=True),
         Column("ours", lambda a: shown.mean_and_spread(a.every[index].cells.get(split), digits)),
         Column("published", published),
-        Column("verdict", verdict, left=True),
+        Column("verdict", verdict, left=True, wraps=True),
     ]
 
 

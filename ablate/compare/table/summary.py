@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ablate.compare.statistics import computed, settling
 from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.effects import effects
+from ablate.compare.statistics.further import with_further
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.table.settings import also_different
 from ablate.results.cells import Cells
 from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.results.result import results_of
+from ablate.results.settings import winning_settings
 from ablate.store.journal import Journal, kept_outside
 from ablate.store.study_record import SearchRecord, StudyRecord
 
@@ -25,12 +29,22 @@ ALPHA = 0.05  # of the whole table
 
 
 def summarise(
-    record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
+    record: StudyRecord,
+    journals: Mapping[str, Journal],
+    *,
+    alpha: float = ALPHA,
+    copied: StudyRecord | None = None,
 ) -> Summary:
-    """The table's numbers from what is stored. A trial without a journal is missing."""
-    judge = Judge(record.metric, alpha, replication_of(record))
+    """The table's numbers from what is stored. A trial without a journal is missing.
+
+    `copied`: the record of the scale whose winners' settings this one lists (`results/copied.py`).
+    """
+    replication = replication_of(record)
+    if copied is not None:  # one winner an arm, however many searches there were
+        replication = replace(replication, num_searches=1)
+    judge = Judge(record.metric, alpha, replication)
     cells = Cells(record, results_of(journals))
-    arms = compared(cells.arms(), judge)
+    arms = with_further(compared(cells.arms(), judge), record.base_arm, cells.split, judge)
     return Summary(
         record=record,
         replication=judge.replication,
@@ -41,8 +55,9 @@ def summarise(
         arms=tuple(arms),
         seconds=cells.seconds(record.trial_ids()),
         ensembles=tuple(cells.ensembles()),
-        notes=tuple(_notes(record, judge.replication, arms, journals)),
+        notes=tuple(_notes(record, judge.replication, arms, journals, copied)),
         effects=effects(record, arms, judge),
+        found=winning_settings(record, journals),
         verdicts=verdicts(record, arms, journals, judge),
     )
 
@@ -52,10 +67,12 @@ def _notes(
     replication: Replication,
     arms: list[ArmSummary],
     journals: Mapping[str, Journal],
+    copied: StudyRecord | None,
 ) -> Iterable[str]:
     """What is unusual about this table."""
     yield from record.notes
     yield from _without_effect(record, journals)
+    yield from also_different(record, journals)
     yield from kept_outside(journals[t.id] for t in record.trials if t.id in journals)
     not_alike = computed.note(record, arms, journals)
     if not_alike is not None:
@@ -67,11 +84,12 @@ def _notes(
         yet = " yet" if base.counts.missing else ""
         yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
     if replication.of_settings_found:
+        tuned = _tuned_by(record, replication, copied)
         yield (
-            f"No verdict on any arm, and none is marked best: {_tuned_by(record, replication)}, "
-            "which does not show how much searches vary. Intervals are "
-            f"of the settings found, over seeds. With repeats={MIN_SEARCHES} or more in the "
-            "study's Search, a pair is a search, and there are verdicts."
+            f"No verdict on any arm, and none is marked best: {tuned}, which does not show "
+            "how much searches vary. Intervals are of the settings found, over seeds. With "
+            f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there "
+            "are verdicts."
         )
     yield from settling.note(record, arms, journals)
     yield from _inherited(record)
@@ -84,8 +102,12 @@ def _notes(
             )
 
 
-def _tuned_by(record: StudyRecord, replication: Replication) -> str:
+def _tuned_by(record: StudyRecord, replication: Replication, copied: StudyRecord | None) -> str:
     """Who found the settings: searches of this scale, or those of another."""
+    if copied is not None:
+        return f"its settings are those that a search of {copied.key} found"
+    if record.num_searches is not None and not record.settings_of:
+        return "its settings were found by a search that is not on record"
     if record.settings_of:
         return f"its settings were found by {replication.searches} of {record.settings_of}"
     return f"each was tuned by {replication.searches}"

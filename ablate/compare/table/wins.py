@@ -13,8 +13,9 @@ from ablate.results.replication import plural
 def columns_of_wins(summary: Summary) -> list[Column]:
     """The share with its exact interval, and its numbers for programs; about a `Comparison`."""
 
-    def share(comparison: Comparison) -> Share:
-        return share_better(comparison.difference.deltas, summary.alpha)
+    def share(comparison: Comparison) -> Share | None:
+        deltas = comparison.difference.deltas
+        return share_better(deltas, summary.alpha) if len(deltas) > 1 else None
 
     numbers = {
         "num_better": attrgetter("num_better"),
@@ -22,7 +23,7 @@ def columns_of_wins(summary: Summary) -> list[Column]:
         "better_high": lambda share: share.interval[1],
     }
     named = (Column(name=name, of=number).about(share) for name, number in numbers.items())
-    return [Column(_word(summary), share, str, drop=0), *named]
+    return [Column(_word(summary), share, str), *named]
 
 
 def about_wins(summary: Summary) -> str:

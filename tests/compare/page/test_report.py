@@ -50,7 +50,7 @@ def kept(study, workspace) -> str:
     study_record.write(workspace.store, study.record)
     for journal in study.journals.values():
         journal.write(workspace.store)
-    path = report(workspace, study.record.key).splitlines()[0]
+    path = report(workspace, study.record.key, still=True).splitlines()[0]
     with open(path, encoding="utf-8") as file:
         return file.read()
 

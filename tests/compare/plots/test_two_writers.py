@@ -19,6 +19,7 @@ from ablate.compare.plots.geometry import boxes
 from tests.compare.plots.test_golden_pictures import STUDIES
 from tests.support.whole_study import material_of
 
+COMPARED = [title for title in STUDIES if title != "a factorial of three"]  # which has no new kind
 Points = tuple[tuple[str, str], ...]
 
 
@@ -135,7 +136,7 @@ def _intervals(trace: Any) -> Iterator[Points]:
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, dict[str, Figure]]:
-    return {title: plots.described(material_of(made())) for title, made in STUDIES.items()}
+    return {title: plots.described(material_of(STUDIES[title]())) for title in COMPARED}
 
 
 def test_every_figure_is_among_those_that_are_compared(figures):
@@ -143,7 +144,7 @@ def test_every_figure_is_among_those_that_are_compared(figures):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("title", STUDIES)
+@pytest.mark.parametrize("title", COMPARED)
 def test_both_writers_draw_what_is_described(title, figures):
     for figure in figures[title].values():
         still, live = static.drawn(figure), json.loads(interactive.as_json(figure))

@@ -1,0 +1,64 @@
+"""The paper's differences beside ours, as a table below a study's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ablate.compare.formats import Column, Table, for_people
+from ablate.compare.material import open_study
+from ablate.compare.statistics.claims import Claim, claims
+from ablate.compare.table.rows import Summary
+from ablate.compare.text.figures import NONE
+from ablate.store import study_record
+from ablate.store.store import Store
+
+
+def claims_table(summary: Summary) -> Table | None:
+    """A row for each published difference that the study has too; None if there is none."""
+    rows = claims(summary)
+    return of_claims(rows) if rows else None
+
+
+def _in_interval(claim: Claim) -> str:
+    return {True: "yes", False: "no", None: NONE}[claim.in_interval]
+
+
+def claims_of_studies(store: Store, names: Sequence[str], split: str | None) -> list[Table]:
+    """A table for each of these studies that has a claim; others, and papers, have none."""
+    known = study_record.names(store)
+    keys = [key for name in names for key in known if name in (key, key.split("@")[0])]
+    materials = [open_study(store, key) for key in dict.fromkeys(keys)]
+    rows = {
+        m.record.key: [c for c in claims(m.summary) if split in (None, c.split)] for m in materials
+    }
+    return [of_claims(own, key) for key, own in rows.items() if own]
+
+
+def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
+    """A row for each claim."""
+    others = {claim.against for claim in rows}
+    several = len(others) > 1
+    base = "the arm named after it" if several else next(iter(others), "")
+
+    def arm(claim: Claim) -> str:
+        return f"{claim.arm}, from {claim.against}" if several else claim.arm
+
+    found = ", and of the settings found" if any(claim.of_settings_found for claim in rows) else ""
+    return for_people(
+        [
+            Column("what the paper claims", arm, left=True),
+            Column("split", lambda claim: claim.split, left=True),
+            Column("Δ ours", lambda claim: claim.shown_ours, first=1),
+            Column("Δ paper", lambda claim: claim.shown_theirs, first=1),
+            Column("means apart,\nours / paper", lambda claim: " / ".join(claim.apart)),
+            Column("direction", lambda claim: claim.direction, left=True, first=1),
+            Column("paper's Δ in\nour interval", _in_interval, left=True, first=1),
+        ],
+        rows,
+        title=title,
+        notes=[
+            f"Claims: differences from {base}, which may hold at another scale than the paper's "
+            "although the levels do not compare; none is called reproduced. Our intervals are "
+            f"each row's own{found}."
+        ],
+    )

@@ -1,0 +1,152 @@
+"""The interactive writer: valid plotly, hostile names as text, hover texts, few traces."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ablate.compare import plots
+from ablate.compare.plots import geometry, interactive, layout, search, traces
+from ablate.compare.plots.figure import Axis, Figure, Label, Look, Panel, Series
+from tests.support.studies_by_hand import ByHand
+from tests.support.whole_study import material_of, whole_study
+
+HOSTILE = "</script><img onerror=a()>&%{x}"
+
+
+def of_series(*marks: Any, x: Axis | None = None, y: Axis | None = None, **more: Any) -> Figure:
+    panel = Panel(x=x or Axis("epoch"), y=y or Axis("loss"), marks=marks, **more)
+    return Figure(title="t", caption="c", panels=[panel])
+
+
+def data_of(figure: Figure) -> list[dict[str, Any]]:
+    return json.loads(interactive.as_json(figure))["data"]
+
+
+def test_plotly_knows_every_property():
+    """Its figures refuse a property, or a value, that the script would ignore."""
+    for figure in plots.described(material_of(whole_study())).values():
+        drawn = interactive.drawn(figure)
+        assert len(drawn.data) == len(data_of(figure))
+        assert drawn.layout.height == geometry.height(figure)
+
+
+def test_what_users_named_is_text_for_plotly_and_for_the_page():
+    figure = of_series(Series(x=[1], y=[2], name=HOSTILE), Label(1, 2, HOSTILE), title=HOSTILE)
+    text = interactive.as_json(figure)
+    assert "<" not in text
+    whole = json.loads(text)
+    (trace,) = whole["data"]
+    escaped = "&lt;/script&gt;&lt;img onerror=a()&gt;&amp;%{x}"
+    assert trace["name"] == escaped and trace["hovertext"][0].startswith(escaped)
+    assert {each["text"] for each in whole["layout"]["annotations"]} == {escaped}
+    assert "hovertemplate" not in trace  # which would replace %{x}
+
+
+def test_nothing_leaves_the_page():
+    """plotly's own default is a button that uploads a figure's numbers."""
+    assert interactive.CONFIG["showSendToCloud"] is False
+
+
+def test_a_reader_who_points_is_told_name_place_value_and_interval():
+    ours = Series(x=[0.0, 1.04], y=[0.5, 0.25], name="b: on", low=[0.6, 0.3], high=[0.4, 0.2])
+    x, y = Axis("a", ticks=[(0, "off"), (1, "on")]), Axis("share")
+    (trace,) = data_of(of_series(ours, x=x, y=y))
+    assert trace["hovertext"] == [
+        "b: on<br>a: off<br>share: 0.5 (0.4 to 0.6)",
+        "b: on<br>a: on<br>share: 0.25 (0.2 to 0.3)",
+    ]
+    counted = Series(x=[2_000_000.0], y=[1.5], name="a")
+    (trace,) = data_of(of_series(counted, x=Axis("tokens", numbers="counts")))
+    assert trace["hovertext"] == ["a<br>tokens: 2M<br>loss: 1.5"]
+
+
+def test_only_the_last_point_has_the_whole_of_a_long_text():
+    trial = Series(x=[0, 1, 2], y=[0, 1, 0], about="trial 7\nrate = 0.1")
+    (trace,) = data_of(of_series(trial))
+    assert trace["hovertext"] == ["trial 7", "trial 7", "trial 7<br>rate = 0.1"]
+
+
+def test_a_line_that_only_leads_the_eye_says_nothing():
+    (trace,) = data_of(of_series(Series(x=[0, 1], y=[0, 1])))
+    assert trace["hoverinfo"] == "skip" and not trace["showlegend"]
+
+
+def test_hundreds_of_trials_are_few_traces():
+    """A trace takes a browser milliseconds: lines that look the same are one, with gaps."""
+    looks = [search._look(rank, 380) for rank in range(400)]
+    lines = [Series(x=[0, 1], y=[i, i], look=look) for i, look in enumerate(looks)]
+    data = data_of(of_series(*lines))
+    assert len(data) <= search.BEST + search.SHADES + 2
+    assert sum(len(trace["y"]) - trace["y"].count(None) for trace in data) == 800
+
+
+def test_marks_are_drawn_from_the_lowest_to_the_highest():
+    upper, lower = Look(above=4), Look(above=1, colour="#d55e00")
+    data = data_of(of_series(Series(x=[0], y=[0], look=upper), Series(x=[0], y=[1], look=lower)))
+    assert [trace["y"] for trace in data] == [[1], [0]]
+
+
+def test_a_legend_names_what_looks_tell_apart_and_labels_the_rest():
+    def names(*looks: Look) -> tuple[list[str], list[str]]:
+        marks = [Series(x=[1], y=[i], name=f"n{i}", look=look) for i, look in enumerate(looks)]
+        whole = json.loads(
+            interactive.as_json(of_series(*marks, y=Axis("y", (0, 9)), names="ends"))
+        )
+        return (
+            [trace["name"] for trace in whole["data"] if trace["showlegend"]],
+            [each["text"] for each in whole["layout"]["annotations"]],
+        )
+
+    assert names(Look(), Look(dashes=(1, 2))) == (["n0", "n1"], [])
+    assert names(Look(), Look()) == ([], ["n0", "n1"])
+
+
+def test_a_legend_hides_a_band_with_its_line():
+    line = Series(x=[1, 2], y=[1, 2], low=[0, 1], high=[2, 3], shade=0.2, name="a")
+    band, own = data_of(of_series(line, names="ends"))
+    assert band["legendgroup"] == own["legendgroup"] and not band["showlegend"]
+
+
+def test_places_on_a_logarithmic_axis_are_logarithms():
+    y = Axis("y", (10, 1000), log=True)
+    figure = of_series(Label(1, 100, "here"), y=y, beside=[(100, "there")])
+    made = layout.layout(figure)
+    assert made["yaxis"]["range"] == pytest.approx([1, 3])
+    assert [each["y"] for each in made["annotations"]] == pytest.approx([2, 2])
+
+
+def test_panels_do_not_overlap_and_are_told_apart():
+    panel = Panel(x=Axis("x"), y=Axis("y"), marks=[], title="t")
+    figure = Figure(title="t", caption="c", panels=[panel] * 7, columns=3, height=6, shared="xy")
+    boxes = geometry.boxes(figure)
+    assert [box.number for box in boxes] == ["", *"234567"]
+    for one in boxes:
+        assert 0 <= one.left < one.right <= 1.0001 and -1e-9 <= one.bottom < one.top <= 1
+        for other in boxes:
+            apart = one.right <= other.left or other.right <= one.left
+            assert one is other or apart or one.bottom >= other.top or other.bottom >= one.top
+    assert [box.outer_x for box in boxes] == [False] * 4 + [True] * 3
+    assert [box.outer_y for box in boxes] == [True, False, False] * 2 + [True]
+
+
+@pytest.mark.parametrize(("span", "step"), [(2, 1), (8, 1), (9, 2), (40, 5), (700, 100)])
+def test_epochs_are_whole(span, step):
+    assert layout._whole_step(span) == step
+
+
+def test_twenty_arms_have_a_row_each():
+    study = ByHand({f"arm {i}": [4.0 + 0.01 * i, 4.02 + 0.01 * i] for i in range(21)}, "arm 0")
+    figure = plots.get("deltas").described(material_of(study))
+    assert figure is not None
+    assert geometry.height(figure) / 20 > 24  # pixels of a row
+    axis = layout.layout(figure)["yaxis"]
+    assert len(axis["ticktext"]) == 20 and axis["fixedrange"]
+
+
+def test_every_marker_has_a_symbol():
+    from ablate.compare.plots import style
+
+    assert {*style.MARKERS, "D", "<", ">"} <= traces.SYMBOLS.keys()
