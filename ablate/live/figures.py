@@ -15,7 +15,7 @@ from ablate.compare.formats import Column, for_people
 from ablate.compare.material import Material
 from ablate.compare.page.parts import Grid
 from ablate.compare.plots import figure as fig
-from ablate.compare.plots import interactive, style
+from ablate.compare.plots import interactive
 from ablate.errors import ConfigError, unknown
 from ablate.results.labels import labels_of
 from ablate.results.result import result_of
@@ -117,7 +117,7 @@ def history(material: Material) -> fig.Figure | None:
             marks += _history([(n, loss) for n, loss in losses if loss is not None], at, material)
         if marks:
             x, y = fig.Axis("trial of the search", numbers="whole"), fig.Axis(metric.shown)
-            panels.append(fig.Panel(x=x, y=y, marks=marks, title=style.shortened(arm.name)))
+            panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name))
     if not panels:
         return None
     more = len(panels) - MOST_ARMS
