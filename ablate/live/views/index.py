@@ -22,12 +22,16 @@ def blocks(overview: Overview, params: Mapping[str, str]) -> list[Block]:
     keys = sorted(studies)[(number - 1) * MOST : number * MOST]
     shown = {key: studies[key] for key in keys}
     warnings = [Text(f"{key}: {why}", "warning") for key, why in overview.unreadable.items()]
+    if overview.num_unread:
+        reading = f"{overview.num_unread} studies are still being read: their numbers grow."
+        warnings.append(Text(reading, "small"))
     nothing = [Text("No study has been run here yet. `ablate study FILE` starts one.")]
-    all_of_them = [Grid(_table(shown)), *pages(number, len(studies), "/")] if studies else nothing
+    all_of_them = [Grid(_table(shown)), *pages(number, len(studies), "/")]
+    listed = all_of_them if studies else nothing if not overview.num_unread else []
     title = f"All {len(studies)} studies" if running and len(studies) > 1 else ""
     return [
         Block("running", "Running now" if running else "", [Grid(_table(running))] * bool(running)),
-        Block("studies", title, [*warnings, *all_of_them]),
+        Block("studies", title, [*warnings, *listed]),
     ]
 
 
