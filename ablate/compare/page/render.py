@@ -41,10 +41,10 @@ def html(sections: Sequence[Section], *, to_use: bool = False) -> str:
     styles = [(FOLDER / "page.css").read_text("utf-8"), *_styles_of_figures(figures)]
     return template.render(
         sections=sections,
-        figures=[(each.name, _as_is(interactive.as_json(each.figure))) for each in figures],
-        scripts=[*map(_as_is, scripts)],
-        styles=[*map(_as_is, styles)],
-        policy=_as_is("; ".join([POLICY, *_allowed(scripts)])),
+        figures=[(each.name, interactive.as_json(each.figure)) for each in figures],
+        scripts=scripts,
+        styles=styles,
+        policy="; ".join([POLICY, *_allowed(scripts)]),
     )
 
 
@@ -67,13 +67,6 @@ def _allowed(scripts: Sequence[str]) -> Iterator[str]:
         digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
         hashes = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
         yield " ".join(["script-src", *hashes])
-
-
-def _as_is(text: str) -> Any:
-    """Text of our own, which is not escaped."""
-    from markupsafe import Markup
-
-    return Markup(text)
 
 
 @functools.cache

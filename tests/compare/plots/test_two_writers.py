@@ -31,7 +31,7 @@ class Drawn:
     bands: list[frozenset[tuple[str, str]]]
     intervals: list[Points]
     rules: list[str]
-    limits: tuple[Any, Any]
+    limits: tuple[Any, ...]
     texts: frozenset[str]
 
 
@@ -114,10 +114,10 @@ def by_plotly(figure: Any, number: str, panel: Panel) -> Drawn:
     )
 
 
-def _given(panel: Panel, seen: Iterable[Any]) -> tuple[Any, Any]:
+def _given(panel: Panel, seen: Iterable[Any]) -> tuple[Any, ...]:
     """The limits, where the description has any."""
     axes = (panel.x, panel.y)
-    return tuple(a.limits and pair for a, pair in zip(axes, seen, strict=True))  # type: ignore
+    return tuple(a.limits and pair for a, pair in zip(axes, seen, strict=True))
 
 
 def _pieces(trace: Any) -> Iterator[Points]:
