@@ -29,6 +29,8 @@ def list_params(given: Mapping[str, str]) -> dict[str, str]:
 
 async def events(request: Request) -> Response:
     """What changes of a page from a cursor on, as server-sent events."""
+    if request.method == "HEAD":  # there is no end to wait for
+        return Response(media_type="text/event-stream")
     served: Served = request.app.state.served
     params = list_params(request.query_params)
     key, id = (request.query_params.get(name, "") for name in ("study", "trial"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from ablate.store.numbers import finite
 from ablate.store.workspace import Workspace
 
 SECONDS, MOST_ROWS, SHOWN = 10.0, 20_000, 500
+_asking = threading.Lock()  # one query at a time, however many clients ask
 EXAMPLES = {
     "arms": "SELECT study, scale, arm, split, metric, mean, spread, num FROM arms",
     "size and result": "SELECT num_parameters, mean, arm, study FROM arms WHERE split = 'valid'",
@@ -29,6 +31,11 @@ EXAMPLES = {
 
 def answer(workspace: Workspace, sql: str) -> Table:
     """The rows of one SELECT, over records as they are now."""
+    with _asking:
+        return _answer(workspace, sql)
+
+
+def _answer(workspace: Workspace, sql: str) -> Table:
     mirror = update_mirror(workspace)
     limits = queries.Limits(seconds=SECONDS, rows=MOST_ROWS)
     try:
