@@ -34,6 +34,7 @@ FLOORS = [
     ["study", "analysis", "testing", "judging"],
     ["tune"],
     ["engine"],
+    ["live"],
     ["commands"],
     ["cli"],
 ]
@@ -59,8 +60,10 @@ OUTSIDE = {
     "scipy": {"compare"},
     "duckdb": {"record"},
     "matplotlib": {"compare", "analysis"},
+    "jinja2": {"compare", "live"},
+    "starlette": {"live"},
+    "uvicorn": {"live"},
     "plotly": {"compare"},
-    "jinja2": {"compare"},
 }
 
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.engine.failures import last_output
+from ablate.errors import TrialError
 from ablate.results.looks import looks_of
 from ablate.results.replication import counted
-from ablate.store import glance, study_record
+from ablate.store import glance, printed, states, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.states import STATES
+from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace, running_driver
 
@@ -29,18 +31,22 @@ EXAMPLE = "ablate status doc_layer_mix"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate status`."""
     parser.add_argument("study", nargs="?", help=f"{_options.STUDY} (default: all)")
+    parser.add_argument(
+        "--log",
+        action="store_true",
+        help="show what a trial printed; in place of the study, name the trial by its id (a unique "
+        "prefix is enough)",
+    )
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
-    """Return the progress of all studies, or of a single one."""
+    """Return the progress of all studies or of a single one, or what a trial printed."""
+    if options.log:
+        return show_log(_options.workspace(options).store, options.study)
     return show_status(_options.workspace(options), options.study)
 
 
-STATES = (
-    *(Status.COMPLETED, Status.RUNNING, Status.PRUNED, Status.DIVERGED, Status.FAILED),
-    Status.LEFT,
-)
 COLUMNS = (*STATES, "in all")
 
 
@@ -59,6 +65,20 @@ def show_status(workspace: Workspace, name: str | None) -> str:
         known = glance.read_all(store, record.trial_ids())
         rows.append([key, *_counts(record, None, known, driver is not None)])
     return "\n".join(text.lines(table_of(["study", *COLUMNS], rows)))
+
+
+def show_log(store: Store, trial_id: str | None) -> str:
+    """Show what a trial printed, below a line that names the trial."""
+    if trial_id is None:
+        raise TrialError(
+            "--log shows what one trial printed. Name it by its id, as in: ablate status 3f2a9c "
+            "--log. `ablate status STUDY` and the run's page have ids."
+        )
+    journal = journals.find(store, trial_id)
+    status = journal.status or "no outcome yet"
+    head = f"{journal.trial.name} ({journal.trial.id}): {status}"
+    text = printed.read(store, journal.trial.id)
+    return f"{head}\n{text.rstrip() if text else 'It has printed nothing.'}"
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:
@@ -124,15 +144,6 @@ def _repeated(journal: Journal) -> str:
 def _counts(
     record: StudyRecord, arm: str | None, known: Mapping[str, Glance], alive: bool
 ) -> list[str]:
-    """The trials of an arm, or of all arms, by state; those that its searches have yet to start are
-    left, too. Arms may share trials: of all arms each counts once."""
-    counts = Counter(_state(known.get(trial_id), alive) for trial_id in record.trial_ids(arm))
-    counts[Status.LEFT] += record.to_come.total() if arm is None else record.to_come[arm]
-    return [str(number) for number in (*(counts[state] for state in STATES), counts.total())]
-
-
-def _state(seen: Glance | None, alive: bool) -> Status:
-    if seen is None:
-        return Status.LEFT
-    # Without a driver no trial runs: it was cut, and the next run resumes it.
-    return seen.status or (Status.RUNNING if alive else Status.LEFT)
+    ends = {trial_id: seen.status for trial_id, seen in known.items()}
+    counted = states.counts(record, arm, ends, alive)
+    return [str(number) for number in (*(counted[each] for each in STATES), counted.total())]

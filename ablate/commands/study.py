@@ -51,6 +51,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run it on seeds that it has not used, as a study of its own (N: for the Nth time)",
     )
     parser.add_argument(
+        "--ui", action="store_true", help="serve a page that shows the study while it runs"
+    )
+    parser.add_argument(
         "-v", "--verbose", action="store_true", help="show Ray's and Tune's own messages"
     )
     _options.add_locations(parser)
@@ -73,7 +76,36 @@ def run(options: argparse.Namespace) -> int:
     workspace, study, scale = _options.workspace(options), options.file, options.scale
     if options.replicate is not None:
         study, scale = replicated(load(study), scale, options.replicate, workspace.store)
-    return run_and_show(study, scale, workspace, chosen, command)
+    with _page(workspace) if options.ui else contextlib.nullcontext():
+        return run_and_show(study, scale, workspace, chosen, command)
+
+
+@contextlib.contextmanager
+def _page(workspace: Workspace) -> Iterator[None]:
+    """Serve the page of `ablate ui` from a child process while the study runs."""
+    from ablate.commands.ui import PORT
+    from ablate.live.server import free_port
+    from ablate.record import attended
+    from ablate.store.workspace import make_folders
+
+    make_folders(workspace)
+    port = free_port(PORT)
+    words = [sys.executable, "-m", "ablate", "ui", "--port", str(port), "--no-browser", "--waiting"]
+    # In the environment, since all users of a machine can read the arguments of a process.
+    locations = {
+        "ABLATE_WORKSPACE": str(workspace.folder),
+        "ABLATE_STORE": workspace.store_uri,
+        "MLFLOW_TRACKING_URI": workspace.mlflow_uri,
+        "ABLATE_SEARCHES": workspace.searches_url,
+    }
+    known = {name: value for name, value in locations.items() if value is not None}
+    with (workspace.folder / "ui.log").open("w") as log:
+        page = attended.start(words, env={**os.environ, **known}, stdout=log, stderr=log)
+    print(f"The page is at http://127.0.0.1:{port}/ while the study runs", flush=True)
+    try:
+        yield
+    finally:
+        attended.stop(page)
 
 
 def resume_command(options: argparse.Namespace) -> str:

@@ -1,37 +1,95 @@
-"""Open the MLflow UI on the records."""
+"""Open a page that shows studies while they run."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
+import sys
 
 from ablate.commands import _options
-from ablate.errors import RecordError
-from ablate.store.workspace import make_folders
+from ablate.errors import ConfigError, RecordError
+from ablate.store.workspace import Workspace, make_folders
 
-EXAMPLE = "ablate ui --port 5050"
+EXAMPLE = "ablate ui"
+PORT = 5050
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate ui`."""
     parser.add_argument(
-        "--port", type=_options.count, default=5050, help="local port (default: 5050)"
+        "--port", type=_options.count, help=f"port (default: {PORT}, or the next free one)"
     )
-    _options.add_locations(parser, "workspace", "mlflow")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to serve at (default: 127.0.0.1); any but this machine's own needs the token "
+        "that is printed",
+    )
+    parser.add_argument("--no-browser", action="store_true", help="open no browser")
+    parser.add_argument("--study", metavar="NAME", help="open the page of this study")
+    parser.add_argument("--waiting", action="store_true", help=argparse.SUPPRESS)  # for a store
+    parser.add_argument(
+        "--mlflow",
+        nargs="?",
+        const="",
+        metavar="URI",
+        help="without a value: serve MLflow's own page instead; with one: the MLflow tracking "
+        "server of the records",
+    )
+    _options.add_results(parser)
+    _options.add_locations(parser, "workspace", "store", "searches")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve the records until Ctrl-C or SIGTERM."""
+    """Serve the page until Ctrl-C or SIGTERM."""
+    only_mlflow, options.mlflow = options.mlflow == "", options.mlflow or None
+    workspace = _options.recorded(options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that children are stopped, too
+    if only_mlflow:
+        return _serve_mlflow(workspace, options.port or PORT)
+    return _serve(workspace, options)
+
+
+def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
+    from ablate.live.server import free_port, serve
+    from ablate.store import study_record
+
+    folder = workspace.store.folder
+    if not options.waiting and folder is not None and not folder.is_dir():
+        raise ConfigError(
+            f"there is no store at {workspace.store.uri} yet: no study has been run there. "
+            "Instead: ablate study FILE, or name another with --workspace, --store or --results."
+        )
+    study = study_record.read(workspace.store, options.study).key if options.study else ""
+
+    def opened(address: str) -> None:
+        print(f"The page is at {address} (Ctrl-C stops it)", flush=True)
+        if not options.no_browser and _has_window():
+            import webbrowser
+
+            webbrowser.open(address)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(workspace, options.host, options.port or free_port(PORT), opened, study)
+    return 0
+
+
+def _has_window() -> bool:
+    """Return whether a browser would open in a window: one in the terminal would take it over."""
+    windows = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return windows and sys.stdout.isatty()
+
+
+def _serve_mlflow(workspace: Workspace, port: int) -> int:
     from ablate.record import attended
     from ablate.record.places import check_port, first_error, ui_command, ui_environment, ui_page
 
-    workspace, port = _options.workspace(options), options.port
     command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
     check_port(port)
     make_folders(workspace)
     log = workspace.folder / "mlflow-ui.log"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server is stopped, too
     with log.open("w") as file:  # of this server alone: its first error is looked for below
         environment = {**os.environ, **ui_environment(workspace.tracking_uri)}
         server = attended.start(command, env=environment, stdout=file, stderr=file)

@@ -52,6 +52,10 @@ def _expected(record: StudyRecord, journals: Mapping[str, Journal]) -> list[str]
 
 
 def last_output(journal: Journal) -> list[str]:
-    """The last lines that a trial printed or logged, below a line that says so."""
+    """The last lines that a trial printed or logged, below a line that says so; none if its reason
+    ends with them."""
     last = [f"    {line}" for line in journal.output[-SHOWN_LINES:]]
+    reason = (journal.outcome and journal.outcome.reason) or ""
+    if last and journal.output[-1] in reason.splitlines():
+        return []
     return ["  Its last output:", *last] if last else []

@@ -7,6 +7,7 @@ has room for a checksum gets one when it is written, and is verified when it is 
     trials/<id>/journal.json           what the trial is, its attempts, its epochs, its outcome
     trials/<id>/last.safetensors       where a stopped trial resumes
     trials/<id>/weights.safetensors    the weights that others build on
+    trials/<id>/printed.json           what it printed: its first and last lines
     trials/<id>/tokens/<split>.arrow   log-probability of every token
     trials/<id>/readings.json          later reads of the test split
     studies/<key>/...                  the plan, its driver, the budget spent, results, analyses
@@ -22,7 +23,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +48,9 @@ REMEDIES = {  # for a damaged file, by its name or else its folder: what is lost
     "readings.json": (
         "How often the test split of trial {name} was read after its study is lost. Delete the "
         "file: its readings are then counted from zero."
+    ),
+    "printed.json": (
+        "What trial {name} printed is lost, and its results are not. Delete the file."
     ),
     "ledger.json": (
         "What {name} has spent is lost. Delete the file, and run the study again: its budget is "
@@ -126,6 +130,14 @@ class Store:
         if self.folder is not None:
             return (self.folder / _safe(key)).exists()
         return self._kind(key) != "NotFound"
+
+    def stamps(self, keys: Sequence[str]) -> list[tuple[int, ...] | None]:
+        """For each key what changes whenever its file does, without reading it; None: no file."""
+        if self.folder is not None:
+            return [_stamp(f"{self.folder}/{_safe(key)}") for key in keys]
+        paths = [self._path(key) for key in keys]
+        infos = self._patiently("look for", "files", lambda: self._remote.get_file_info(paths))
+        return [(info.mtime_ns, info.size) if info.type.name == "File" else None for info in infos]
 
     def names(self, prefix: str) -> list[str]:
         """The names directly under `prefix`, sorted."""
@@ -226,6 +238,14 @@ class Store:
                 stream.write(part)
         if not whole:
             self._remote.move(partial, path)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _patiently(work: Callable[[], T]) -> T:

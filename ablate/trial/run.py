@@ -74,7 +74,7 @@ class TrialRun:
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._uses, self._inherited = library.uses(), list[str]()
-        self._output = Output()
+        self._output = Output(store, trial.id)
         self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             # A failure to begin is an outcome too: a task's file may have an error.
@@ -170,6 +170,7 @@ class TrialRun:
         if self._task is None:
             return
         self._check_still_ours()
+        self._output.write()
         start = time.monotonic()
         # Before the checkpoint: work that a checkpoint keeps has its way of computing on record.
         if self._note_computed_by():
@@ -217,10 +218,11 @@ class TrialRun:
 
     def _close(self, outcome: Outcome, *, resumable: bool = False) -> None:
         """Record the outcome. Without `resumable`, a retry of the trial starts from scratch."""
+        self._check_still_ours()
         if outcome.status == Status.FAILED and not resumable:
-            self._check_still_ours()
             self.store.delete(checkpoint.last_key(self.trial.id))  # first: a retry must not find it
         self.journal.outcome = outcome
+        self._output.end(outcome.frames or outcome.reason or "")
         self._write_journal()
         if not resumable:  # only now: a trial that is killed before its outcome is written resumes
             self.store.delete(checkpoint.last_key(self.trial.id))

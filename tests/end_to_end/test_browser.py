@@ -25,7 +25,7 @@ def page(places, browser) -> Iterator[Callable[..., None]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = place.start("ui", "--port", str(port))
+    server = place.start("ui", "--mlflow", "--port", str(port))
     _wait(f"http://127.0.0.1:{port}/health")
 
     def shows(path: str, *texts: str) -> None:

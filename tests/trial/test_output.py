@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import sys
+import threading
 from dataclasses import dataclass
 
 import pytest
+from rich.console import Console
+from rich.file_proxy import FileProxy
 
-from ablate.commands.status import _troubles
+from ablate.commands.status import _troubles, show_log
 from ablate.config import tasks
 from ablate.config.identity import make_trial
 from ablate.config.metrics import Metric
 from ablate.config.resolve import resolve
 from ablate.config.tasks import task
+from ablate.engine.failures import last_output
+from ablate.errors import TrialError
 from ablate.store import journal as journals
+from ablate.store import printed
+from ablate.store.attempt import Attempt
+from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.trial.output import LONGEST_LINE, MOST_LINES, Output
 from ablate.trial.run import TrialRun
@@ -122,3 +131,84 @@ def test_whoever_keeps_or_replaces_a_stream_is_left_alone(monkeypatch):
         sys.stdout = other = io.StringIO()
     assert sys.stdout is other
     assert output.lines == ["heard"] and stream.getvalue() == "heard\nnot heard\n"
+
+
+def test_it_is_stored_by_trial_and_of_a_failure_the_traceback(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MY_TOKEN", "not-for-everyone")
+
+    def fails(run):
+        print("\nthe token is not-for-everyone")
+        print("careful", file=sys.stderr)
+        print("50%\r100%", end="")
+        yield {"valid_accuracy": 0.5}
+        raise ValueError("no")
+
+    journal = ended(fails, tmp_path, monkeypatch)
+    text = printed.read(Store(str(tmp_path / "store")), journal.trial.id)
+    assert text is not None
+    before, _, traceback = text.partition("  File ")
+    assert before == "\nthe token is ***\ncareful\n100%\n"
+    assert traceback.endswith("ValueError: no\n") and traceback.count("ValueError: no") == 1
+
+
+def test_a_second_attempt_adds_to_what_the_first_one_printed(tmp_path):
+    store = Store(str(tmp_path))
+    for number in (1, 2):
+        output = Output(store, "a")
+        output.hear("stdout", f"attempt {number}\n")
+        output.end("")
+    text = printed.read(store, "a")
+    assert text is not None
+    first, between, last = text.splitlines()
+    assert (first, last) == ("attempt 1", "attempt 2") and between.startswith("[another attempt, ")
+
+
+def test_it_is_stored_while_a_trial_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("ablate.trial.output.WRITE_SECONDS", 0.0)
+    output = Output(Store(str(tmp_path)), "a")
+    output.hear("stdout", "before it hangs\n")
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join()
+    assert printed.read(Store(str(tmp_path)), "a") == "before it hangs\n"
+
+
+def test_a_trial_that_prints_nothing_writes_nothing(tmp_path, monkeypatch):
+    journal = ended(lambda run: {"valid_accuracy": 0, "test_accuracy": 0}, tmp_path, monkeypatch)
+    assert printed.read(Store(str(tmp_path / "store")), journal.trial.id) is None
+    assert not list((tmp_path / "store").rglob("printed.json"))
+
+
+def test_loggers_that_were_made_before_a_display_began_write_above_it():
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    logging.getLogger("early").addHandler(handler)
+    output, console = Output(), Console(file=stream, force_terminal=True)
+    proxy = FileProxy(console, stream)
+    with contextlib.redirect_stderr(proxy), output.listening():  # type: ignore[type-var]
+        logging.getLogger("early").warning("heard")
+        assert handler.stream is sys.stderr
+    assert handler.stream is stream and output.lines == ["heard"]
+    logging.getLogger("early").removeHandler(handler)
+
+
+def test_status_shows_what_a_trial_printed(tmp_path, monkeypatch):
+    def says(run):
+        print("hello")
+        return {"valid_accuracy": 0, "test_accuracy": 0}
+
+    journal = ended(says, tmp_path, monkeypatch)
+    store, trial = Store(str(tmp_path / "store")), journal.trial
+    assert show_log(store, trial.id[:6]) == f"{trial.name} ({trial.id}): completed\nhello"
+    with pytest.raises(TrialError, match="Name it by its id"):
+        show_log(store, None)
+
+
+def test_an_output_that_a_reason_shows_is_not_shown_again():
+    trial = make_trial(
+        resolve({"backbone": "lstm", "head": "softmax"}), values={}, seed=1, corpus_digest=""
+    )
+    journal = journals.Journal(trial, attempts=[Attempt(output=("one", "two"))])
+    assert last_output(journal) == ["  Its last output:", "    one", "    two"]
+    journal.outcome = Outcome(status=Status.FAILED, reason="it failed\none\ntwo")
+    assert last_output(journal) == []

@@ -8,8 +8,9 @@
     )
 
 A line `{"valid_accuracy": 0.9}` ends an epoch; one with a key `test_...` is the result. Other
-output is ignored, and shown if the command fails. The command runs in the folder of the file that
-registers it. It saves nothing for `ablate`, so an interrupted trial starts it again.
+output is printed, so it is stored as the trial's; its last lines are shown if the command fails.
+The command runs in the folder of the file that registers it. It saves nothing for `ablate`, so an
+interrupted trial starts it again.
 """
 
 from __future__ import annotations
@@ -173,6 +174,8 @@ class Command:
                     result |= numbers  # a script may print each number on a line of its own
                 elif numbers:
                     yield numbers
+                else:
+                    sys.stdout.write(line)
         if process.returncode:
             raise self._error(f"the command {_ending(process.returncode)}")
         return result

@@ -1,0 +1,227 @@
+"""Addresses -> pages, fragments, figures and events. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
+from starlette.routing import Route
+
+from ablate.errors import AblateError, ConfigError
+from ablate.live import assets, export, render
+from ablate.live.events import events, list_params
+from ablate.live.gate import Gate
+from ablate.live.mlflow import MLflow
+from ablate.live.parts import Block, Page
+from ablate.live.served import Served
+from ablate.live.views import beside, importance, query, trial
+from ablate.live.watched import Watched
+from ablate.record.mirror.views import VIEWS
+from ablate.store import study_record
+
+CONTENTS = {  # what leads to a study's blocks
+    "table": "Table",
+    "arms": "Arms",
+    "pictures": "Pictures",
+    "searches": "Searches",
+    "trouble": "Trouble",
+    "workers": "Workers",
+    "trials": "Trials",
+}
+
+
+class Pages:
+    """The endpoints, each a method from a request to a response."""
+
+    def __init__(self, served: Served, mlflow: MLflow) -> None:
+        self.served, self.mlflow = served, mlflow
+
+    def index(self, request: Request) -> Response:
+        """All studies."""
+        self.served.overview.refresh()
+        return self._live("Studies", self.served.overview, request, "")
+
+    def study(self, request: Request) -> Response:
+        """A study."""
+        watched = self.served.study(request.path_params["key"])
+        source: Any = watched.source
+        return self._live(source.key, watched, request, urlencode({"study": source.key}))
+
+    def trial(self, request: Request) -> Response:
+        """A trial."""
+        id = _full_id(self.served, request.path_params["id"])
+        key = request.query_params.get("study", "")
+        watched = self.served.trial(id, key)
+        source: Any = watched.source
+        name = source.label or source.journal.trial.name
+        return self._live(name, watched, request, urlencode({"trial": id, "study": key}))
+
+    def importance(self, request: Request) -> Response:
+        """Which settings mattered in a study's searches."""
+        followed: Any = self.served.study(request.path_params["key"]).source
+        return self._page(f"{followed.key}: which settings mattered", importance.blocks(followed))
+
+    def beside(self, request: Request) -> Response:
+        """Two studies or two trials."""
+        a, b = (request.query_params.get(name, "") for name in "ab")
+        store = self.served.store
+        forms = {"a": a, "b": b, "known": study_record.names(store)}
+        blocks = beside.blocks(store, a, b)
+        return self._page("Side by side", blocks, forms=forms, template="beside.html")
+
+    def papers(self, request: Request) -> Response:
+        """All papers."""
+        from ablate.live.views import papers  # loads every shipped study
+
+        return self._page("Papers", papers.index(self.served.store))
+
+    def paper(self, request: Request) -> Response:
+        """The tables of a paper."""
+        from ablate import papers as published
+        from ablate.live.views import papers
+
+        id = _known(request.path_params["id"], published.ids(), "paper")
+        return self._page(published.load(id).title, papers.one(self.served.store, id))
+
+    def query(self, request: Request) -> Response:
+        """The rows of a query."""
+        sql = request.query_params.get("sql", "").strip()
+        forms = {"sql": sql, "views": ", ".join(VIEWS), "examples": query.EXAMPLES}
+        blocks, status = [], 200
+        if sql:
+            try:
+                blocks = query.blocks(sql, query.answer(self.served.workspace, sql))
+            except AblateError as error:
+                blocks, status = [Block("error", "", [], str(error))], 400
+        return self._page("SQL", blocks, status=status, forms=forms, template="query.html")
+
+    def query_picture(self, request: Request) -> Response:
+        """The picture of a query's rows."""
+        rows = query.answer(self.served.workspace, request.query_params.get("sql", ""))
+        return export.written(query.picture(rows), request.path_params["kind"], "query")
+
+    def figure(self, request: Request) -> Response:
+        """A study's figure: its data as a page draws it, or a file."""
+        key, name, kind = (request.path_params[part] for part in ("key", "name", "kind"))
+        if kind == "json":
+            since = request.query_params.get("since", "")
+            return JSONResponse(self.served.figure_since(key, name, since))
+        followed: Any = self.served.study(key).source
+        figure = followed.figure(name)
+        return export.written(figure, kind, f"{followed.key}-{name}")
+
+    def curves(self, request: Request) -> Response:
+        """The curves of a trial."""
+        id = _full_id(self.served, request.path_params["id"])
+        viewed: Any = self.served.trial(id, request.query_params.get("study", "")).source
+        return export.written(trial.curves(viewed), request.path_params["kind"], f"{id}-curves")
+
+    def both_curves(self, request: Request) -> Response:
+        """The curves of two trials."""
+        a, b = (request.query_params.get(name, "") for name in "ab")
+        both = [trial.view(self.served.store, one).journal for one in (a, b)]
+        names = [f"{journal.trial.name} ({journal.trial.id[:6]})" for journal in both]
+        figure = trial.curves_of(both, names)
+        return export.written(figure, request.path_params["kind"], "curves")
+
+    def to_mlflow(self, request: Request) -> Response:
+        """MLflow's own page, which is started when it is first wanted."""
+        address, why = self.mlflow.address(), self.mlflow.trouble
+        if address is not None:
+            return RedirectResponse(address, 303)
+        if why:
+            return self._page("MLflow", [Block("error", "", [], why)], status=503)
+        waiting = HTMLResponse(render.page(Page("MLflow is starting", []), **self._around({})))
+        waiting.headers["Refresh"] = "1"
+        return waiting
+
+    def asset(self, request: Request) -> Response:
+        """A stylesheet or a script of the package."""
+        return assets.response(request.path_params["name"])
+
+    def _around(
+        self,
+        fragments: Mapping[str, str],
+        cursor: str = "",
+        titles: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        return {
+            "fragments": fragments,
+            "titles": CONTENTS if titles is None else titles,
+            "cursor": cursor,
+            "mlflow": self.mlflow.is_offered,
+        }
+
+    def _page(self, title: str, blocks: list[Block], status: int = 200, **more: Any) -> Response:
+        fragments = {one.name: render.block(one) for one in blocks}
+        around = self._around(fragments, titles={one.name: one.title for one in blocks})
+        return HTMLResponse(render.page(Page(title, blocks, **more), **around), status)
+
+    def _live(self, title: str, watched: Watched, request: Request, what: str) -> Response:
+        params = list_params(request.query_params)
+        with watched.lock:
+            fragments = self.served.fragments(watched, params)
+            events = f"/events?{what}{'&' if what and params else ''}{urlencode(params)}"
+            around = self._around(fragments, watched.cursor())
+        return HTMLResponse(render.page(Page(title, [], events=events), **around))
+
+
+def _known(name: str, names: list[str], what: str) -> str:
+    if name not in names:
+        raise ConfigError(f"there is no {what} '{name}'.")
+    return name
+
+
+def _full_id(served: Served, given: str) -> str:
+    """The whole id of a trial; reads its journal only once it is opened."""
+    from ablate.store import journal
+
+    return given if len(given) == 16 else journal.find(served.store, given).trial.id
+
+
+def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
+    """The whole application, behind its gate."""
+    pages = Pages(served, mlflow)
+
+    def route(path: str, endpoint: Callable[[Request], Response]) -> Route:
+        async def answer(request: Request) -> Response:
+            try:
+                return await run_in_threadpool(endpoint, request)
+            except AblateError as error:
+                # A name in the address that leads nowhere, or a damaged file.
+                status = 404 if error.exit_code in (2, 5) else 500
+                return pages._page("Not here", [Block("error", "", [], str(error))], status=status)
+
+        return Route(path, answer, methods=["GET"])
+
+    kinds = "{kind:str}"
+    routes = [
+        route("/", pages.index),
+        route("/study/{key:str}", pages.study),
+        route("/study/{key:str}/importance", pages.importance),
+        route("/trial/{id:str}", pages.trial),
+        route(f"/trial/{{id:str}}/curves.{kinds}", pages.curves),
+        route("/beside", pages.beside),
+        route(f"/beside/curves.{kinds}", pages.both_curves),
+        route("/papers", pages.papers),
+        route("/papers/{id:str}", pages.paper),
+        route("/query", pages.query),
+        route(f"/query/picture.{kinds}", pages.query_picture),
+        route(f"/figure/{{key:str}}/{{name:str}}.{kinds}", pages.figure),
+        route("/mlflow", pages.to_mlflow),
+        route("/static/{name:str}", pages.asset),
+        Route("/events", events, methods=["GET"]),
+    ]
+    app = Starlette(routes=routes)
+    app.state.served = served
+    return Gate(app, token)

@@ -1,0 +1,162 @@
+"""The figures of a page: those of reports and files, and what only a running study has.
+
+They are described as data like all others, so that a page, a file and a table show the same
+numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from ablate.compare import plots
+from ablate.compare.formats import Column, for_people
+from ablate.compare.material import Material
+from ablate.compare.page.parts import Grid
+from ablate.compare.plots import figure as fig
+from ablate.compare.plots import interactive
+from ablate.errors import ConfigError, unknown
+from ablate.results.labels import labels_of
+from ablate.results.result import result_of
+from ablate.results.settings import winning_settings
+from ablate.store.journal import Journal
+
+OF_ARMS = ("deltas", "curves", "parameters", "interactions")
+OF_SEARCHES = ("budget", "history", "search")
+OF_RUNNING = ("progress",)  # what changes with every epoch
+NAMES = (*OF_ARMS, *OF_SEARCHES, *OF_RUNNING)
+MOST_POINTS = 500  # of a curve
+MOST_LINES = 40  # of trials that run
+MOST_ARMS = 6  # whose searches have a panel
+
+
+def one(material: Material, name: str) -> fig.Figure | None:
+    """A figure by its name; None if the study has nothing for it."""
+    if name not in NAMES:
+        raise ConfigError(unknown("figure", name, NAMES))
+    if not material.journals:
+        return None
+    own = {"progress": progress, "history": history}
+    figure = own[name](material) if name in own else plots.get(name).described(material)
+    return None if figure is None else thinned(figure)
+
+
+def plain(figure: fig.Figure) -> dict[str, Any]:
+    """The figure as plotly's plain data."""
+    return json.loads(interactive.as_json(figure))
+
+
+def thinned(figure: fig.Figure) -> fig.Figure:
+    """The figure with at most 500 points a curve, which its caption says."""
+    longest = max((len(s.x) for panel in figure.panels for s in _series(panel)), default=0)
+    if longest <= MOST_POINTS:
+        return figure
+    panels = [
+        dataclasses.replace(panel, marks=[_thinned(mark) for mark in panel.marks])
+        for panel in figure.panels
+    ]
+    note = f" Each curve shows at most {MOST_POINTS} of its points, evenly spaced."
+    return dataclasses.replace(figure, panels=panels, caption=figure.caption + note)
+
+
+def _series(panel: fig.Panel) -> list[fig.Series]:
+    return [mark for mark in panel.marks if isinstance(mark, fig.Series)]
+
+
+def _thinned(mark: fig.Mark) -> fig.Mark:
+    if not isinstance(mark, fig.Series) or len(mark.x) <= MOST_POINTS:
+        return mark
+    last = len(mark.x) - 1  # the first point and the last one stay
+    kept = [round(at * last / (MOST_POINTS - 1)) for at in range(MOST_POINTS)]
+    points = {
+        part: [values[at] for at in kept] if (values := getattr(mark, part)) else ()
+        for part in ("x", "y", "low", "high")
+    }
+    return dataclasses.replace(mark, **points)
+
+
+def progress(material: Material) -> fig.Figure | None:
+    """A line for each trial that has not ended, which curves over seeds do not have yet."""
+    record, metric, labels = material.record, material.summary.metric, labels_of(material.record)
+    looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
+    lines = []
+    running = [(id, j) for id, j in material.journals.items() if j.status is None and j.epochs]
+    for id, journal in running[:MOST_LINES]:
+        label, losses = labels.get(id), _losses(journal, material)
+        if label is not None and losses:
+            epochs, values = zip(*losses, strict=True)
+            shown = [metric.show(loss) for loss in values]
+            lines.append(fig.Series(x=epochs, y=shown, name=label.name, look=looks[label.arm]))
+    if not lines:
+        return None
+    more = len(running) > MOST_LINES
+    left = f" The first {MOST_LINES} of {len(running)} are drawn." if more else ""
+    values = [y for line in lines for y in line.y]
+    y = fig.value_axis(f"{metric.shown} of valid", metric, min(values), max(values))
+    panel = fig.Panel(x=fig.Axis("epoch", numbers="whole"), y=y, marks=lines, names="ends")
+    caption = f"Validation by epoch of each trial that has not ended.{left}"
+    return fig.Figure(title="Under way", caption=caption, panels=[panel])
+
+
+def _losses(journal: Journal, material: Material) -> list[tuple[int, float]]:
+    metric = material.summary.metric
+    pairs = ((e.number, metric.loss_of(e.metrics, "valid")) for e in journal.epochs)
+    return [(number, loss) for number, loss in pairs if loss is not None]
+
+
+def history(material: Material) -> fig.Figure | None:
+    """Every trial of each search in its order, and the best one so far."""
+    metric = material.summary.metric
+    panels = []
+    for arm in material.record.arms:
+        marks: list[fig.Mark] = []
+        for at, search in enumerate(material.record.searches_of(arm.name)):
+            known = [(n, material.journals.get(t)) for n, t in enumerate(search.trials, 1)]
+            losses = [(n, result_of(j).loss(metric, "valid")) for n, j in known if j is not None]
+            marks += _history([(n, loss) for n, loss in losses if loss is not None], at, material)
+        if marks:
+            x, y = fig.Axis("trial of the search", numbers="whole"), fig.Axis(metric.shown)
+            panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name))
+    if not panels:
+        return None
+    more = len(panels) - MOST_ARMS
+    left = f" {more} more arms are not drawn." if more > 0 else ""
+    shown = panels[:MOST_ARMS]
+    caption = "Each completed trial of a search on validation (dots), and the best so far (steps)."
+    about: Any = {"title": "History of the searches", "caption": caption + left, "panels": shown}
+    columns = min(2, len(shown))
+    return fig.Figure(**about, columns=columns, height=2.6 * -(-len(shown) // columns), shared="y")
+
+
+def _history(losses: list[tuple[int, float]], at: int, material: Material) -> list[fig.Mark]:
+    if not losses:
+        return []
+    show, look = material.summary.metric.show, fig.nth_look(at)
+    numbers = [number for number, _ in losses]
+    best = [min(loss for _, loss in losses[: end + 1]) for end in range(len(losses))]
+    dots = dataclasses.replace(look, marker="o", size=3, width=0)
+    return [
+        fig.Series(x=numbers, y=[show(loss) for _, loss in losses], name="trial", look=dots),
+        fig.Series(x=numbers, y=[*map(show, best)], name="best so far", look=look, steps=True),
+    ]
+
+
+def best_settings(material: Material) -> list[Grid]:
+    """The settings of the best trial of each search so far: a row a field, a column a search."""
+    found = winning_settings(material.record, material.journals, so_far=True)
+    winners = [(arm, repeat, values) for arm, by in found.items() for repeat, values in by.items()]
+    if not winners:
+        return []
+    fields = list(dict.fromkeys(name for _, _, values in winners for name in values))
+    several = len(winners) > len(found)
+    columns = [
+        Column("setting", str, left=True),
+        *(_of_winner(arm, repeat if several else None, values) for arm, repeat, values in winners),
+    ]
+    return [Grid(for_people(columns, fields), "Best settings so far")]
+
+
+def _of_winner(arm: str, repeat: int | None, values: Any) -> Column:
+    heading = arm if repeat is None else f"{arm}, search {repeat + 1}"
+    return Column(heading, lambda field: values.get(field))

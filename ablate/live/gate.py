@@ -1,0 +1,104 @@
+"""Who may read the page, and what a browser may do with it.
+
+On loopback, a request must name the machine as loopback: else a page of another site, whose name
+has been made to lead here, could read this one. Elsewhere a token is needed: in the address at
+first, which the browser then keeps in a cookie.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+READING = ("GET", "HEAD")
+COOKIE, PARAMETER = "ablate_token", "token"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address or a name is this machine, for this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class Gate:
+    """Lets requests pass that may read, and adds the headers that restrain a browser."""
+
+    def __init__(self, app: Any, token: str | None) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request, as ASGI has it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_restrained(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refused = self._refused(Request(scope))
+        await (refused or self._app)(scope, receive, send_restrained)
+
+    def _refused(self, request: Request) -> Response | None:
+        """The answer to a request that may not pass; None for one that may."""
+        if request.method not in READING:
+            text = f"{request.method} is refused: this page only reads."
+            return PlainTextResponse(text, 405, {"Allow": ", ".join(READING)})
+        if self._token is None:
+            return None if is_loopback(_host(request)) else _wrong_host()
+        given = request.query_params.get(PARAMETER)
+        if given is not None and _same(given, self._token):
+            return _with_cookie(request, self._token)
+        if _same(request.cookies.get(COOKIE, ""), self._token):
+            return None
+        return PlainTextResponse("Open the address that `ablate ui` printed, with its token.", 401)
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def _host(request: Request) -> str:
+    """The host that a request names, without its port."""
+    named = request.headers.get("host", "")
+    host, _, port = named.rpartition(":")
+    return host if host and port.isdecimal() else named
+
+
+def _wrong_host() -> Response:
+    return PlainTextResponse("This page is read at 127.0.0.1 or localhost.", 421)
+
+
+def _with_cookie(request: Request, token: str) -> Response:
+    """The same address without the token, which the browser keeps until it is closed."""
+    others = [pair for pair in parse_qsl(request.url.query) if pair[0] != PARAMETER]
+    # The path alone: a redirect may not lead to another host.
+    address = "/" + request.url.path.lstrip("/") + (f"?{urlencode(others)}" if others else "")
+    answer = RedirectResponse(address, 303)
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+    return answer

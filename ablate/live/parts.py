@@ -1,0 +1,159 @@
+"""What pages have besides the parts of a report: links, bars of states, figures, lists by page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from ablate.compare.formats import Table
+from ablate.compare.page.parts import Part as OfReport
+from ablate.compare.plots.figure import Figure
+from ablate.store.outcome import Status
+
+PAGE = 50  # rows of a list
+MOST_NUMBERS = 100  # rows of the table below a figure
+
+
+@dataclass(frozen=True)
+class Link:
+    """A cell that leads to another page."""
+
+    text: str
+    address: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A cell that differs from what it is compared with."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class State:
+    """A cell with a trial's state, which has a colour besides its word."""
+
+    status: Status
+
+    def __str__(self) -> str:
+        return str(self.status)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A cell with the numbers of trials in each state, as a bar and as text."""
+
+    counts: Mapping[Status, int]
+
+    @property
+    def shares(self) -> list[tuple[Status, float, float]]:
+        """Each state with its start and its width, in percent of all."""
+        total, at, shares = sum(self.counts.values()) or 1, 0.0, []
+        for status, number in self.counts.items():
+            if number:
+                shares.append((status, at, 100 * number / total))
+                at += 100 * number / total
+        return shares
+
+    def __str__(self) -> str:
+        named = (f"{number} {status}" for status, number in self.counts.items() if number)
+        return ", ".join(named) or "nothing yet"
+
+
+@dataclass(frozen=True)
+class Plotted:
+    """A figure that the page's script draws; `address` leads to its data and its files."""
+
+    kind: ClassVar = "plotted"
+    address: str
+    figure: Figure
+    query: str = ""  # what the address needs to know besides its path
+
+    @property
+    def table(self) -> Table:
+        """All that is drawn, in numbers."""
+        return self.figure.table
+
+    @property
+    def first_rows(self) -> Table:
+        """The start of these numbers; the CSV file has all of them."""
+        table = self.table
+        return replace(table, rows=table.rows[:MOST_NUMBERS], title=self.figure.title)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what they stand for, as a list."""
+
+    kind: ClassVar = "facts"
+    pairs: Sequence[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Links to the pages of a long list."""
+
+    kind: ClassVar = "pages"
+    number: int
+    last: int
+    addresses: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a trial printed, folded up if it is long."""
+
+    kind: ClassVar = "printed"
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Fields of a form, each with its choices, which filter a list."""
+
+    kind: ClassVar = "filters"
+    address: str
+    choices: Mapping[str, tuple[str, Sequence[str]]]  # field -> the chosen one, all
+
+
+Part = OfReport | Plotted | Facts | Pages | Printed | Filters
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a page that is sent again when it changes."""
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page."""
+
+    title: str
+    blocks: Sequence[Block]
+    events: str = ""  # the address of its changes; "" if nothing of it changes
+    above: str = ""  # in small print above the title
+    forms: Mapping[str, Any] = field(default_factory=dict)  # values of the page's own form
+    template: str = "page.html"
+
+
+def pages(number: int, num_rows: int, address: str) -> list[Pages]:
+    """Links to the first and the last page and to those around this one; none for one page."""
+    last = max(1, -(-num_rows // PAGE))
+    if last == 1:
+        return []
+    near = {1, *range(max(1, number - 2), min(last, number + 2) + 1), last}
+    glue = "&" if "?" in address else "?"
+    return [Pages(number, last, {at: f"{address}{glue}page={at}" for at in sorted(near)})]

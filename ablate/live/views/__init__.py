@@ -1,0 +1,1 @@
+"""What each page has, as data. A view is a file."""

@@ -1,0 +1,126 @@
+"""What changes is read once and sent once."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ablate.live import deltas, figures
+from ablate.live.followed import Followed
+from ablate.live.watched import Watched, position_of
+from ablate.store import journal as journals
+from tests.support.live_pages import KEY
+
+
+def test_only_journals_that_changed_are_read_again(place, monkeypatch):
+    read: list[str] = []
+    real = journals.read
+    monkeypatch.setattr(journals, "read", lambda store, id: (read.append(id), real(store, id))[1])
+    followed = Followed(place.workspace, KEY)
+    assert followed.refresh() and len(read) == 10
+    read.clear()
+    assert not followed.refresh() and not read
+    place.grow("mos-3", 1)
+    assert followed.refresh() and read == ["mos-3"]
+
+
+def test_a_resumed_trial_loses_its_outcome_here_too(place):
+    followed = Followed(place.workspace, KEY)
+    followed.refresh()
+    place.grow("base-0", 1)  # run again, for its lost weights
+    assert any(followed.refresh() for _ in range(3))
+    assert followed.ends["base-0"] is None
+
+
+def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place):
+    watched = served.study(KEY)
+    served.fragments(watched, {})
+    cursor = watched.cursor()
+    watched.refresh()
+    assert served.fragments(watched, {}, cursor) == {}
+    place.grow("mos-3", 1)
+    watched.refresh()
+    # One more epoch of one trial: its list and the pictures, and no verdict.
+    changed = served.fragments(watched, {}, cursor)
+    assert {"trials", "underway"} <= changed.keys() and "trouble" not in changed
+    cursor = watched.cursor()
+    place.grow("mos-3", 2, 4.4)
+    watched.refresh()
+    assert "table" in served.fragments(watched, {}, cursor)
+
+
+def test_a_cursor_of_another_servers_life_gets_everything(served):
+    watched = served.study(KEY)
+    everything = served.fragments(watched, {}).keys()
+    assert served.fragments(watched, {}, "abcdef.3").keys() == everything
+    assert position_of("") == position_of("abcdef.3") == position_of("..") == -1
+
+
+def test_clients_share_one_reader(served):
+    class Counting:
+        num = 0
+
+        def refresh(self) -> bool:
+            self.num += 1
+            return True
+
+    source = Counting()
+    watched = Watched(source)
+    watched._looked = float("inf")  # just now
+    watched.refresh()
+    assert source.num == 0
+
+
+def test_a_figure_that_grew_is_sent_as_its_new_points(served, place):
+    place.grow("mos-3", 2)
+    first = served.figure_since(KEY, "progress", "")
+    line = first["whole"]["data"][0]
+    assert line["x"] == [1, 2]
+    assert served.figure_since(KEY, "progress", first["position"]) == {
+        "position": first["position"]
+    }
+    place.grow("mos-3", 4)
+    then = served.figure_since(KEY, "progress", first["position"])
+    assert then["delta"]["extended"][0]["x"] == [3, 4]
+
+
+def applied(figure: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
+    """What page.js does with a delta."""
+    made = copy.deepcopy(figure)
+    for index, points in delta["extended"].items():
+        for part, values in points.items():
+            made["data"][index][part] = [*made["data"][index][part], *values]
+    for index, line in delta["replaced"].items():
+        made["data"][index] = line
+    return {**made, "layout": delta["layout"] or made["layout"]}
+
+
+LINES = st.lists(
+    st.fixed_dictionaries({"x": st.lists(st.integers(0, 3), max_size=4), "y": st.just([]),
+                           "mode": st.sampled_from(["lines", "markers"])}),
+    min_size=2, max_size=2,
+)  # fmt: skip
+
+
+@given(LINES, LINES, st.integers(0, 1), st.integers(0, 1))
+def test_a_delta_makes_one_figure_the_other(before, after, one, other):
+    old = {"data": before, "layout": {"width": one}}
+    new = {"data": after, "layout": {"width": other}}
+    delta = deltas.delta(old, new)
+    assert delta is not None and applied(old, delta) == new
+
+
+def test_other_lines_are_sent_whole():
+    old, new = ({"data": [{"name": name, "x": [1]}], "layout": {}} for name in "ab")
+    assert deltas.delta(old, new) is None
+
+
+def test_curves_have_500_points_at_most_and_say_so(served, place):
+    place.grow("mos-3", 1200)
+    figure = figures.one(served.study(KEY).source.material, "progress")
+    (series,) = figure.panels[0].series
+    assert len(series.x) == 500 and series.x[0] == 1 and series.x[-1] == 1200
+    assert "at most 500 of its points" in figure.caption

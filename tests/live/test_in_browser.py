@@ -1,0 +1,98 @@
+"""The page as people use it, in a real Chromium, while a study's journals grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ablate.store.workspace import held
+from tests.support.browser import is_wider_than_the_window
+from tests.support.live_pages import ARM, KEY, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+ROWS = "#table > .wide:first-of-type tbody tr"
+DRAWN = "document.querySelectorAll('.plot[data-drawn]').length"
+
+
+def until(tab: Any, is_true: str) -> None:
+    """Wait for it; playwright's own wait evaluates a string, which the policy forbids."""
+    eventually(lambda: tab.evaluate(is_true))
+
+
+def whole(tab: Any) -> None:
+    """Scroll to the end, so that every figure is drawn."""
+    for step in range(8):
+        tab.evaluate(f"scrollTo(0, {step} * document.body.scrollHeight / 8)")
+        tab.wait_for_timeout(50)
+    until(tab, "document.querySelectorAll('.plot:not([data-drawn])').length === 0")
+    tab.evaluate("scrollTo(0, 0)")
+
+
+def test_from_all_studies_to_a_trial_by_clicks(site, tabs):
+    tab = tabs()
+    tab.goto(site)
+    tab.click(f"text={KEY}")
+    whole(tab)
+    assert tab.inner_text("h1") == KEY
+    assert tab.locator(ROWS).count() == 3 and tab.evaluate(DRAWN) >= 2
+    assert tab.locator("#table").get_by_text(ARM, exact=True).count() >= 1  # as text
+    tab.select_option("select[name=arm]", "mos")
+    tab.click("#trials button")
+    assert "arm=mos" in tab.url and tab.locator("#trials tbody tr").count() == 4
+    tab.click("#trials a:has-text('mos seed 1')")
+    assert "ablate rerun mos-0" in tab.inner_text("#again")
+    tab.go_back()
+    assert "arm=mos" in tab.url  # the view is in the address
+
+
+def test_what_changes_arrives_without_a_reload(site, tabs, place):
+    place.grow("mos-3", 2)
+    with held(place.workspace, KEY):
+        tab = tabs()
+        tab.goto(f"{site}/study/{KEY}")
+        whole(tab)
+        tab.evaluate("window.here = true")
+        tab.click("#pictures summary >> nth=0")
+        points = "document.querySelector('[data-figure*=progress] .plot').data[0].x.length"
+        assert tab.evaluate(points) == 2
+        tab.locator("[data-figure*=progress]").scroll_into_view_if_needed()
+        place.grow("mos-3", 5)
+        until(tab, f"{points} === 5")
+        assert "5" in tab.inner_text("#workers")
+        assert tab.locator("#pictures details[open]").count() == 1  # as the reader left it
+        place.grow("mos-3", 6, 4.41)
+        until(tab, "document.querySelector('#table tr:nth-child(2)').innerText.includes('4/4')")
+        assert tab.evaluate("window.here") is True
+
+
+def test_a_phone_in_the_dark(site, tabs):
+    tab = tabs(dark=True, width=400, has_touch=True)
+    for path in ("/", f"/study/{KEY}", "/trial/mos-1", "/beside?a=mos-0&b=base-0", "/query"):
+        tab.goto(f"{site}{path}")
+        whole(tab)
+        assert not is_wider_than_the_window(tab), path
+        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 22, 22)"
+
+
+def test_by_the_keyboard_alone(site, tabs):
+    tab = tabs()
+    tab.goto(site)
+    reached = "document.activeElement.textContent"
+    seen = []
+    for _ in range(12):
+        tab.keyboard.press("Tab")
+        seen.append(tab.evaluate(reached))
+        assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        if seen[-1] == KEY:
+            break
+    assert seen[0] == "To the content"
+    tab.keyboard.press("Enter")
+    tab.wait_for_url(f"**/study/{KEY.replace('@', '%40')}")
+
+
+def test_text_and_tables_need_no_script(site, tabs):
+    tab = tabs(java_script_enabled=False)
+    tab.goto(f"{site}/study/{KEY}")
+    assert tab.locator(ROWS).count() == 3
+    assert tab.locator("noscript img").count() >= 1 or "svg" in tab.content()

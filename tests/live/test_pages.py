@@ -1,0 +1,157 @@
+"""Each page: what it shows, from a study made by hand."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+
+from ablate.commands.table import show_table
+from ablate.live.served import Served
+from ablate.record.mirror.syncing import STORE
+from ablate.store import printed, study_record
+from ablate.store.workspace import held
+from tests.support.live_pages import ARM, KEY, Client, Place
+
+
+def cells(page: str, block: str) -> list[list[str]]:
+    """The rows of the first table of a block, as a reader sees them."""
+    part = (
+        page.partition(f'<section id="{block}"')[2].partition("<tbody>")[2].partition("</tbody>")[0]
+    )
+    rows = re.findall(r"<tr>(.*?)</tr>", part, re.DOTALL)
+    bare = [
+        [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<td.*?</td>", row)]
+        for row in rows
+    ]
+    return [[html.unescape(cell) for cell in row] for row in bare]
+
+
+def test_the_table_has_the_cells_of_ablate_table(client, place):
+    markdown = show_table(place.workspace, KEY, "markdown")
+    lines = [line for line in markdown.splitlines() if line.startswith("| ")][2:]
+    printed_rows = [re.sub(r"\\(.)", r"\1", line).strip("| ").split(" | ") for line in lines]
+    own = [[*map(str.strip, row)] for row in printed_rows]
+    shown = cells(client.seen(f"/study/{KEY}"), "table")
+    assert len(shown) == 3
+    unmarked = [[cell.strip("*") for cell in row] for row in own[:3]]
+    assert [row[:6] for row in shown] == [row[:6] for row in unmarked]
+
+
+def test_verdicts_are_provisional_until_the_plan_ends(client, place):
+    assert "Provisional: 2 of 12 planned results are missing" in client.seen(f"/study/{KEY}")
+    place.grow("mos-3", 2, 4.41)
+    place.grow(f"{ARM}-2", 2, 4.62)
+    assert "Provisional" not in client.seen(f"/study/{KEY}")
+
+
+def test_an_arm_called_script_is_text(client):
+    for path in ("/", f"/study/{KEY}", "/trial/mos-0", f"/beside?a=mos-0&b={ARM}-0"):
+        assert "<script>alert" not in client.seen(path)
+    assert "&lt;script&gt;alert" in client.seen(f"/study/{KEY}")
+
+
+def test_all_studies_and_what_runs(client, place):
+    assert "Running now" not in client.seen("/")
+    with held(place.workspace, KEY):
+        page = client.seen("/")
+        assert "Running now" in page and "10 completed, 2 left" in page
+    assert "stopped" in client.seen("/")
+
+
+def test_running_trials_have_a_place_among_workers(client, place):
+    place.grow("mos-3", 3)
+    with held(place.workspace, KEY):
+        assert cells(client.seen(f"/study/{KEY}"), "workers")[0][:3] == [
+            "mos seed 4",
+            "node-7",
+            "12",
+        ]
+    assert "Workers</h2>" not in client.seen(f"/study/{KEY}")
+
+
+def test_a_failure_is_shown_with_its_reason_and_what_it_printed(client, place):
+    journal = place.study.journals["base-0"]
+    journal.outcome = replace(journal.outcome, status="failed", reason="no space left", metrics={})
+    journal.write(place.workspace.store)
+    page = client.seen(f"/study/{KEY}?state=failed")
+    assert cells(page, "trouble")[0][-1] == "no space left"
+    assert "hello from the task" in page
+    assert [row[0] for row in cells(page, "trials")] == ["base seed 1"]
+
+
+def test_trials_are_listed_by_page(tmp_path, monkeypatch):
+    place = Place(tmp_path, {"base": [4.5] * 60, "mos": [4.4] * 60})
+    client = Client(Served(place.workspace))
+    assert len(cells(client.seen(f"/study/{KEY}"), "trials")) == 50
+    page = client.seen(f"/study/{KEY}?page=3")
+    assert len(cells(page, "trials")) == 20 and "of 3</nav>" in page
+    assert len(cells(client.seen(f"/study/{KEY}?arm=mos&page=2"), "trials")) == 10
+    assert len(cells(client.seen(f"/study/{KEY}?page=nonsense"), "trials")) == 50
+
+
+def test_a_trial_next_to_its_base(client):
+    page = client.seen("/trial/mos-1")
+    assert "<mark>&#34;mos&#34;</mark>" in page  # the setting in which it differs from its base
+    assert "ablate rerun mos-1" in page and "hello from the task" in page
+    assert cells(page, "settings") == [["head.name", '"mos"', '"base"']]
+
+
+def test_what_a_trial_printed_comes_from_the_store(client, place):
+    text = printed.Printed()
+    text.add(["first line\n", "<b>last</b> line\n"])
+    printed.write(place.workspace.store, "mos-1", text)
+    assert "&lt;b&gt;last&lt;/b&gt; line" in client.seen("/trial/mos-1")
+
+
+def test_two_studies_and_two_trials_side_by_side(client):
+    assert "What differs" in client.seen("/beside?a=mos-0&b=base-0")
+    assert "Arm by arm" in client.seen(f"/beside?a={KEY}&b=mixture_layers")
+    assert "nothing like it" in client.seen("/beside?a=nothing+like+it&b=base-0", 404)
+
+
+def test_papers_have_what_we_have_beside_each_cell(client):
+    assert "takase2018doc" in client.seen("/papers")
+    page = client.seen("/papers/takase2018doc")
+    assert "not run yet" in page and "56.54" in page
+    client.seen("/papers/nobody", 404)
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf", "csv", "json"])
+def test_a_figure_can_be_saved(client, kind):
+    answer = client.get(f"/figure/{KEY}/deltas.{kind}")
+    assert answer.status_code == 200 and len(answer.content) > 100
+    start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "csv": b"arm,", "json": b"{"}[kind]
+    assert answer.content.startswith(start)
+
+
+def test_sql_only_reads(place):
+    uri = f"{STORE}{place.workspace.store.uri}"
+    workspace = replace(place.workspace, mlflow_uri=uri)
+    client = Client(Served(workspace))
+    page = client.seen("/query?sql=SELECT arm, num, mean FROM arms WHERE split = 'test'")
+    assert "3 rows" in page and "/query/picture.json" in page
+    assert "DROP" in client.seen("/query?sql=DROP TABLE arms", 400)
+    assert "refused" in client.seen("/query?sql=SELECT * FROM read_csv('/etc/passwd')", 400)
+    # Nothing was written but the mirror.
+    assert study_record.names(workspace.store) == [KEY]
+
+
+def test_the_page_stands_if_mlflow_does_not(client, place, monkeypatch):
+    place.workspace.folder.joinpath("mlflow-artifacts").write_text("in the way")
+    page = client.seen("/mlflow", 503)
+    assert "cannot be written" in page
+    client.seen(f"/study/{KEY}")
+
+
+NOT_HERE = (
+    *("/study/nothing", "/trial/nothing", "/figure/x/deltas.svg", "/nothing"),
+    *(f"/figure/{KEY}/nothing.svg", f"/figure/{KEY}/deltas.exe"),
+)
+
+
+@pytest.mark.parametrize("path", NOT_HERE)
+def test_what_is_not_here_is_said_to_be_so(client, path):
+    client.seen(path, 404)
