@@ -32,7 +32,7 @@ def test_the_table_of_the_readme_is_that_of_the_recorded_study():
     section = README.read_text(encoding="utf-8").partition("```\ndoc_layer_mix@laptop")
     block = (section[1] + section[2]).removeprefix("```\n").partition("\n\nWhere to look next")[0]
     material = open_study(Store(str(places.ROOT / "results")), "doc_layer_mix@laptop")
-    assert block == text.write(study_table(material.summary))
+    assert block == text.write(study_table(material.summary), text.WIDTH)
     shipped = load(places.ROOT / "studies" / "doc_layer_mix.py").scales["laptop"]
     assert shipped.note and shipped.note in material.record.notes, "how its settings were chosen"
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from ablate import analysis
 from ablate.analysis import Analysis, writing
 from ablate.analysis.subject import Subject
-from ablate.analysis.writing import WIDTH, range_text
+from ablate.analysis.writing import range_text
 from ablate.commands import _options
-from ablate.compare.formats import table_of, text
+from ablate.compare.formats import text
 from ablate.config import fields
 from ablate.errors import ConfigError
 from ablate.store.journal import find
@@ -87,7 +87,7 @@ def list_analyses() -> str:
         listed = analysis.get(name)
         rows.append([name, range_text(*listed.num_subjects), _summary(listed), _source(listed)])
     titles = ["analysis", "trials", "what it shows", "source"]
-    lines = text.lines(table_of(titles, rows, left=titles), WIDTH + 60)
+    lines = text.aligned(titles, rows)
     return "\n".join(lines) + "\n\n`ablate analyze NAME` shows its formula and options."
 
 
@@ -103,7 +103,7 @@ def describe(name: str) -> str:
         for info in fields.describe(shown.options)
     ]
     titles = ["option", "allowed", "default", "meaning"]
-    table = ["", *text.lines(table_of(titles, rows, left=titles), WIDTH + 60)] if rows else []
+    table = ["", *text.aligned(titles, rows)] if rows else []
     return "\n".join([heading, *about, *table, "", (module.__doc__ or "").strip()])
 
 

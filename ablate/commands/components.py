@@ -7,6 +7,7 @@ import inspect
 import textwrap
 
 from ablate.compare.formats import text
+from ablate.compare.text.plain import paragraph
 from ablate.config import registry
 from ablate.config.fields import FieldInfo, describe
 
@@ -25,9 +26,6 @@ def run(options: argparse.Namespace) -> str:
     return show_components(options.slot, options.name, options.techniques)
 
 
-WIDTH = 100
-
-
 def show_components(slot: str | None, name: str | None, techniques: str | None = None) -> str:
     """Return the list of slots, one slot's techniques, or one technique's page."""
     if techniques is not None:  # before the registry is read
@@ -43,7 +41,7 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
 
 def _slots() -> str:
     rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.EVERY_SLOT]
-    lines = text.aligned(["slot", "techniques"], rows, WIDTH)
+    lines = text.aligned(["slot", "techniques"], rows)
     return "\n".join([*lines, "", "One slot: ablate components head. One page: ... head doc."])
 
 
@@ -51,7 +49,7 @@ def _slot(slot: str) -> str:
     techniques = [registry.get(slot, name) for name in registry.names(slot)]
     rows = [[t.name, (t.doc.splitlines() or [""])[0], _source(t)] for t in techniques]
     headings = ["technique", "what it does", "source"]
-    return "\n".join(text.aligned(headings, rows, WIDTH + 60))
+    return "\n".join(text.aligned(headings, rows))
 
 
 def _source(technique: registry.Technique) -> str:
@@ -59,14 +57,14 @@ def _source(technique: registry.Technique) -> str:
 
 
 def _page(technique: registry.Technique) -> str:
-    source = _source(technique)
+    source, width = _source(technique), text.terminal_width()
     lines = [f"{technique.slot} {technique.name}" + (f"  ({source})" if source else "")]
     lines += ["", textwrap.indent(technique.formula, "  "), ""]
     lines += [textwrap.indent(inspect.cleandoc(technique.doc), "  "), ""]
     fields = describe(technique.config)
     if fields:
         rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
-        table = text.aligned(["field", "default", "allowed", "what it is"], rows, WIDTH - 2)
+        table = text.aligned(["field", "default", "allowed", "what it is"], rows, width - 2)
         lines += [f"  {line}" for line in table]
     else:
         lines.append("no fields")
@@ -76,9 +74,7 @@ def _page(technique: registry.Technique) -> str:
     if technique.departures:
         lines += ["", "departures from the paper:"]
         for departure in technique.departures:
-            lines += textwrap.wrap(
-                departure, WIDTH, initial_indent="  - ", subsequent_indent="    "
-            )
+            lines += [f"  {line}" for line in paragraph(f"- {departure}", width - 2, "  ")]
     return "\n".join(lines)
 
 

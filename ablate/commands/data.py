@@ -137,7 +137,7 @@ def _listing(folder: str) -> str:
         for corpus in sources.listing(folder)
     ]
     titles = ["corpus", "state", "train", "valid", "test", "words", "licence"]
-    return "\n".join(text.lines(table_of(titles, rows), 120))
+    return "\n".join(text.lines(table_of(titles, rows)))
 
 
 def _size(corpus: sources.Listed, split: str) -> str:

@@ -45,7 +45,7 @@ def plain_text(key: str, importances: Sequence[Importance]) -> str:
         lines.append(f"{search}: {one.num_completed} completed trials, {one.num_other} others")
         lines += [f"  {one.note}."] if one.note else _grid(one)
         lines.append("")
-    return "\n".join([*lines, *paragraph(READING, text.WIDTH, "  ")])
+    return "\n".join([*lines, *paragraph(READING, text.terminal_width(), "  ")])
 
 
 def _grid(importance: Importance) -> list[str]:

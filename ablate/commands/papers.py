@@ -11,7 +11,7 @@ from ablate import papers
 from ablate.commands import _options
 from ablate.compare import formats
 from ablate.compare.formats import table_of
-from ablate.compare.formats.text import WIDTH
+from ablate.compare.formats.text import terminal_width
 from ablate.compare.text.plain import paragraph
 from ablate.errors import ConfigError, unknown
 from ablate.results.verdict import not_comparable
@@ -189,7 +189,7 @@ def _rows(lines: Sequence[_Line]) -> Iterator[str]:
     for line in lines:
         yield f"  {line.system:<{width}}  {line.published}"
         below = " · ".join(part for part in (line.arms, line.here) if part)
-        yield from (f"      {text}" for text in paragraph(below, WIDTH - 6, "  "))
+        yield from (f"      {text}" for text in paragraph(below, terminal_width() - 6, "  "))
 
 
 def _counts(lines: Sequence[_Line]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.compare.text.figures import duration
+from ablate.compare.text.plain import paragraph
 from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
 from ablate.config.merge import merge
@@ -43,9 +43,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> str:
     """Return what a study would train, and its cost."""
     return show_plan(options.file, options.scale, _options.workspace(options))
-
-
-WIDTH = 100
 
 
 def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
@@ -107,7 +104,7 @@ def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
         ]
         for arm in plan.record.arms
     ]
-    return text.lines(table_of(["arm", "parameters", *stages, "done"], rows), WIDTH)
+    return text.lines(table_of(["arm", "parameters", *stages, "done"], rows))
 
 
 def _searches(plan: Plan) -> list[str]:
@@ -141,7 +138,7 @@ def _inherited(plan: Plan) -> list[str]:
     for arm, word in words.items():
         rows = ", ".join(f"'{row}'" for row in word.over)
         line = f"{arm} starts from the best of the search of {word.arm}, and searches only {rows}."
-        lines += textwrap.wrap(line, WIDTH)
+        lines += paragraph(line, text.terminal_width())
     return lines
 
 

@@ -95,7 +95,7 @@ def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
             "with another number of threads are other trials, as they sum in another order."
         )
     title = f"{trial.arm}, {cores} cores, {SECONDS:g} s each"
-    return "\n".join([title, "", *text.lines(table_of(header, rows), 80), "", advice])
+    return "\n".join([title, "", *text.lines(table_of(header, rows)), "", advice])
 
 
 def _rate(trial: Trial, workers: int, data: str, seconds: float) -> float:

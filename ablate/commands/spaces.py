@@ -12,7 +12,6 @@ from ablate.space import space
 from ablate.space.row import Row
 from ablate.space.space import Space
 
-UNBROKEN = 10_000  # columns: the name of a field is never broken
 EXAMPLE = "ablate spaces takase2018doc_table2"
 
 
@@ -50,12 +49,13 @@ def list_spaces() -> str:
         else [name, "", "", "broken", str(s)]
         for name, s in space.index().items()
     ]
-    return "\n".join(text.aligned(headings, rows, text.WIDTH))
+    return "\n".join(text.aligned(headings, rows))
 
 
-def show_space(shown: Space, width: int = text.WIDTH) -> str:
+def show_space(shown: Space, width: int | None = None) -> str:
     """Show a space as its paper's table: rows in the paper's order, then rows not on its page."""
     title = f"{shown.name}: {', '.join([_origin(shown), *shown.tables])}"
+    width = text.terminal_width() if width is None else width
     rows, corpora = shown.rows, shown.corpora
     if sum(bool(row.by_corpus) for row in rows) * 5 < len(rows):
         corpora = ()  # too few rows differ to deserve columns
@@ -70,7 +70,7 @@ def show_space(shown: Space, width: int = text.WIDTH) -> str:
         lines += ["", "Not in the printed table"]
         lines += text.aligned(["Parameter", *values, "Source"], ours, width)
     fields = [[row.name, row.field] for row in rows if row.field]
-    lines += ["", *text.aligned(["Parameter", "Field of ablate"], fields, UNBROKEN)]
+    lines += ["", *text.aligned(["Parameter", "Field of ablate"], fields, width)]
     notes = [f"{row.name}: {row.note}" for row in rows if row.note]
     # Of rows that are not printed, the source has a column.
     notes += [f"{row.name}: from {row.source}" for row in printed if row.source]

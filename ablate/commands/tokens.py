@@ -60,7 +60,6 @@ def run(options: argparse.Namespace) -> str:
     return show_tokens(_options.workspace(options), options.trials, options.split)
 
 
-WIDTH = 100
 WITHOUT_SENTENCES = "these trials wrote no sentences, which the evaluator `generate` does."
 ENSEMBLE, INTERPOLATION = "mean of their probabilities", "interpolation"
 
@@ -135,7 +134,7 @@ def _of_sentences(
     notes = [f"{_sentences.signatures(references, tokenizers)}."]
     if alone:
         notes.append(_about_intervals(num, num >= tokens.MIN_SENTENCES))
-    return [*text.lines(table, WIDTH), *(line for note in notes for line in _wrapped(note))]
+    return [*text.lines(table), *(line for note in notes for line in _wrapped(note))]
 
 
 def _tokenizers(journal: Journal) -> _sentences.Tokenizers:
@@ -202,7 +201,7 @@ def _lines(
     ]
     if split == "valid":
         notes.append(f"The weights of the {INTERPOLATION} were tuned on these same tokens.")
-    return [*text.lines(table_of(titles, body), WIDTH), *(x for n in notes for x in _wrapped(n))]
+    return [*text.lines(table_of(titles, body)), *(x for n in notes for x in _wrapped(n))]
 
 
 def _about_intervals(num: int, tested: bool) -> str:
@@ -219,8 +218,8 @@ def _about_intervals(num: int, tested: bool) -> str:
     )
 
 
-def _wrapped(text: str) -> list[str]:
-    return paragraph(text, WIDTH, "  ")
+def _wrapped(note: str) -> list[str]:
+    return paragraph(note, text.terminal_width(), "  ")
 
 
 def _cells(difference: SentenceDifference, metric: Metric, at: float) -> list[Any]:

@@ -435,7 +435,7 @@ def _stopped_by_signals(schedule: Any) -> Iterator[None]:
 def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
     """Write the study's table to its folder; return the files' texts by name."""
     folder, table = workspace.study_folder(summary.record.key), study_table(summary)
-    texts = {"table.txt": text.write(table), "table.md": markdown.write(table)}
+    texts = {"table.txt": text.write(table, text.WIDTH), "table.md": markdown.write(table)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in texts.items():

@@ -72,6 +72,8 @@ class SearchRecord:
     confirming_after: tuple[tuple[int, ...], ...] = ()  # positions of those that each builds on
     shared: bool = False  # another arm's search has the same trials
     ended: bool = False  # it starts no other trial; older records do not say so
+    # Field -> the row of its space that it searches; empty in older records.
+    rows: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unrequested(self) -> int:

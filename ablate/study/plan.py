@@ -24,7 +24,7 @@ from ablate.study.chains import chains, confirm_search
 from ablate.study.make_record import arm_location, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
-from ablate.study.searches import plan_search_trial, plan_searches
+from ablate.study.searches import plan_search_trial, plan_searches, searched_rows
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
@@ -137,6 +137,7 @@ def _search_record(search: PlannedSearch, **of_all: Any) -> SearchRecord:
         seed_index=search.model.get("seed_index"),
         inherits=search.inherits.arm if search.inherits else None,
         over=tuple(search.inherits.over) if search.inherits else (),
+        rows=searched_rows(search),
         **of_all,
     )
 

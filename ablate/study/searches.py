@@ -135,6 +135,22 @@ def plan_search_trial(plan: Plan, search: PlannedSearch, sampled: Values, index:
     )
 
 
+def searched_rows(search: PlannedSearch) -> dict[str, str]:
+    """Return field -> name of each row that a search varies.
+
+    A row that sets no field itself has that of the first row tied to it.
+    """
+    over = search.inherits.over if search.inherits else None
+    rows: dict[str, str] = {}
+    for row in search.space.open_rows(search.column if search.space.corpora else None):
+        tied = (other.field for other in search.space.rows if other.same_as == row.name)
+        field = row.field or next(filter(None, tied), None)
+        is_free = not search.fixed.keys() & {*row.keys} and (over is None or row.name in over)
+        if field and is_free:  # rows of different conditions may set one field
+            rows[field] = f"{rows[field]} / {row.name}" if field in rows else row.name
+    return rows
+
+
 def _listed(search: PlannedSearch, sampled: Values) -> str:
     """A sample's settings, cut at the length of a line: `dropout=0.1, Window=25`."""
     rows = search.space.open_rows(search.column if search.space.corpora else None)

@@ -171,7 +171,7 @@ def test_where_neither_direction_is_better_no_arm_is_best_and_nothing_helps(by_h
     assert not any(arm.best for arm in summary_of(study).arms)
     study.record_fields = {"judged_by": replace(RANKED, better="higher")}
     other = summary_of(study).arm("other")
-    assert other.comparison.verdict == "higher" and other.comparison.helps and other.best
+    assert other.comparison.verdict == "better" and other.comparison.helps and other.best
 
 
 def test_the_rule_names_every_metric_that_it_is_about():

@@ -307,6 +307,15 @@ def test_a_search_s_trial_is_named_after_what_it_tries(searched, data: str):
     assert plan_search_trial(plan, fixed, values, 0).name == f"window search seed {trial.seed}"
 
 
+def test_a_search_s_record_names_the_rows_that_it_searches(searched, data: str):
+    plan = make_plan(searched(), data=data)
+    assert [dict(search.rows) for search in plan.record.searches] == [
+        {"optimizer.learning_rate": "Rate"}
+    ] * 2
+    fixed = make_plan(searched(rows={"Rate": 2.0}), data=data)
+    assert [dict(search.rows) for search in fixed.record.searches] == [{}, {}]
+
+
 def test_a_search_asks_the_same_wherever_its_confirmation_starts(searched, data: str):
     plans = [make_plan(searched(first_seed=first), data=data) for first in (1, 13)]
     one, other = ([search.key for search in plan.searches] for plan in plans)

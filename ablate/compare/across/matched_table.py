@@ -160,7 +160,7 @@ def _is_zero(value: str) -> bool:
     return value in ("0", "0.0")
 
 
-def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
+def plain_text(exchanged: Exchange, width: int | None = None) -> str:
     """The changes for a terminal."""
     what, changes = ", ".join(exchanged.names), exchanged.changes
     wording = Wording(exchanged)
@@ -168,7 +168,9 @@ def plain_text(exchanged: Exchange, width: int = text.WIDTH) -> str:
         none = (
             f"No two of {counted(exchanged.num_trials, 'completed trial')} differ only in {what}."
         )
-        return "\n".join(paragraph(" ".join([none, *other_trials(exchanged)]), width))
+        return "\n".join(
+            paragraph(" ".join([none, *other_trials(exchanged)]), width or text.terminal_width())
+        )
     rows = _shown_rows(exchanged, wording)
     studies = sorted({study for change in changes for study in change.studies})
     notes = [

@@ -39,7 +39,7 @@ WIDEST = 60  # characters of a text that a terminal shows
 MOST_SECONDS, MOST_ROWS, MEMORY = 60.0, 1_000_000, "4GB"
 GRACE_SECONDS = 2.0  # in which DuckDB stops, if it can
 FEWER = "Instead: a condition (WHERE) or a LIMIT that asks for less."
-UNLIMITED = 10_000  # columns: a terminal wraps, or a pager scrolls
+UNLIMITED = 10_000  # columns of files and pipes: programs read a row from one line
 SHUT = (  # the lock comes last: after it, no setting can be changed
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
@@ -285,5 +285,5 @@ def _in_terminal(answer: Table) -> str:
     if not answer.columns:
         return ""
     rows = [[printable(formats.text_of(cell))[:WIDEST] for cell in row] for row in answer.rows]
-    lines = text.lines(replace(answer, rows=rows), UNLIMITED)
+    lines = text.lines(replace(answer, rows=rows), text.terminal_width(UNLIMITED))
     return "\n".join([*lines, f"({counted(len(rows), 'row')})"])

@@ -29,8 +29,8 @@ class Column:
     text: Callable[[Any], Any] | None = None  # the value as people read it
     name: str = ""
     left: bool = False  # aligned left
-    wraps: bool = False  # shares the width that the others leave; the first column, if none does
-    drop: int | None = None  # dropped where a terminal is too narrow, lowest number first
+    wraps: bool = False  # shares the width that the others leave, as the first column does
+    first: bool = False  # stays in the first part of a table that is too wide, and is split
 
     def about(self, part: Callable[[Any], Any]) -> Column:
         """The column for a table whose rows hold its subject as a part, or None."""

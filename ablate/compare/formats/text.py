@@ -1,36 +1,55 @@
-"""Plain text for a terminal: aligned columns, as wide as allowed, with or without Unicode."""
+"""Plain text for a terminal: aligned columns, as wide as the terminal, with or without Unicode.
+
+Nothing is left out, and no word or number is broken. What does not fit is laid out otherwise: texts
+wrap; then a table is split into parts below each other, each with its row names; and where even a
+name and one column are too wide, every row is a list of its values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from ablate.compare.formats import BEST, Best, Column, Table, text_of
-from ablate.compare.text.plain import NARROWEST, display_width, paragraph, printable
+from ablate.compare.text.plain import display_width, paragraph, printable
 
-WIDTH = 100
+WIDTH = 100  # of files and pipes
+LEAST, MOST = 60, 200  # of terminals
 MARK = "*"
 GAP = "  "
-COMFORTABLE = 16  # columns are dropped before the one that wraps is narrower than this
+COMFORTABLE = 16  # a table is split before a column that wraps is narrower than this
 
 
-def write(table: Table, width: int = WIDTH, unicode: bool = True) -> str:
-    """The table `width` columns wide; in ASCII if `unicode` is false."""
+def terminal_width(otherwise: int = WIDTH) -> int:
+    """The columns of $COLUMNS or of the terminal; `otherwise` where output is neither."""
+    if not os.environ.get("COLUMNS", "").isdigit() and not sys.stdout.isatty():
+        return otherwise
+    return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), MOST)
+
+
+def write(table: Table, width: int | None = None, unicode: bool = True) -> str:
+    """The table as wide as the terminal, or `width` columns; in ASCII if `unicode` is false."""
+    width = terminal_width() if width is None else width
 
     def wrapped(texts: Iterable[str]) -> list[str]:
         marked = (text.replace(BEST, MARK) for text in texts)
         return [x for text in marked for x in paragraph(printable(text, unicode), width, GAP)]
 
     rule = "─" if unicode and table.title else "-"
-    fitting, dropped = _fitted(_as_text(table, unicode), width)
-    note = [f"Left out to fit {width} columns: {', '.join(dropped)}."] if dropped else []
     further = (_as_text(other, unicode) for other in table.further)
     sections = [
         wrapped([table.title, table.question]),
         wrapped(table.settings),
-        [*_lines(fitting, width, rule), *wrapped(table.below), *wrapped(table.warnings)],
-        wrapped([*table.notes, *note, *table.cautions]),
+        [
+            *_lines(_as_text(table, unicode), width, rule),
+            *wrapped(table.below),
+            *wrapped(table.warnings),
+        ],
+        wrapped([*table.notes, *table.cautions]),
         *(
             [*wrapped([other.title]), *_lines(other, width, rule), *wrapped(other.notes)]
             for other in further
@@ -39,17 +58,16 @@ def write(table: Table, width: int = WIDTH, unicode: bool = True) -> str:
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def lines(table: Table, width: int = WIDTH) -> list[str]:
+def lines(table: Table, width: int | None = None) -> list[str]:
     """The headings and rows alone."""
-    return _lines(_as_text(table), width, "-")
+    return _lines(_as_text(table), terminal_width() if width is None else width, "-")
 
 
 def aligned(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH
+    headings: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None
 ) -> list[str]:
-    """Every column to the left, the last one wrapped."""
-    last = len(headings) - 1
-    columns = [Column(text, left=True, wraps=i == last) for i, text in enumerate(headings)]
+    """Every column to the left; all but the first wrap."""
+    columns = [Column(text, left=True, wraps=i > 0) for i, text in enumerate(headings)]
     return lines(Table(columns, rows), width)
 
 
@@ -67,34 +85,62 @@ def _as_text(table: Table, unicode: bool = True) -> Table:
     return replace(table, columns=columns, rows=[[*map(cell, row)] for row in table.rows])
 
 
-def _fitted(table: Table, width: int) -> tuple[Table, list[str]]:
-    """The table without the columns that do not fit, and the headings of these."""
-    columns, widths = table.columns, _widths(table)
-    # Columns that wrap give way before any other is dropped.
-    wrapped_away = sum(max(0, widths[i] - COMFORTABLE) for i in _wrapping(table))
-    remaining, dropped = list(range(len(columns))), []
-    for _, index in sorted((c.drop, i) for i, c in enumerate(columns) if c.drop is not None):
-        if sum(widths[i] + len(GAP) for i in remaining) - len(GAP) - wrapped_away <= width:
-            break
-        remaining.remove(index)
-        dropped.append(table.headings[index])
-    rows = [[row[i] for i in remaining] for row in table.rows]
-    return replace(table, columns=[columns[i] for i in remaining], rows=rows), dropped
-
-
 def _lines(table: Table, width: int, rule: str) -> list[str]:
-    """Headings, rule and rows; some columns wrap into what the others leave of `width`."""
+    """Headings, rule and rows, in as many parts as `width` needs; a blank line between parts."""
     if not table.columns:
         return []
-    widths, wrapping = _widths(table), _wrapping(table)
+    parts = _parts(table, width)
+    if parts is None:
+        return [*_listed(table, width, rule)]
+    laid_out = [_part(_only(table, part), width, rule) for part in parts]
+    return [line for i, part in enumerate(laid_out) for line in ([""] if i else []) + part]
+
+
+def _parts(table: Table, width: int) -> list[list[int]] | None:
+    """The columns of each part, the row names in all of them; None if one column is too wide.
+
+    The first part has the columns that belong together, and others as far as there is room.
+    """
+    least = _least(table)
+    names, *others = range(len(least))
+    if any(least[i] > width - least[names] - len(GAP) for i in others):
+        return None
+    if _fits(least, range(len(least)), width):
+        return [[*range(len(least))]]
+    # Names wrap for what belongs together, but not to make room for further columns.
+    together = [i for i in others if table.columns[i].first]
+    room = width - sum(least[i] + len(GAP) for i in together) if together else width // 2
+    least[names] = min(_widths(table)[names], max(least[names], room))
+    parts = [[names]]
+    for i in [*together, *(i for i in others if i not in together)]:
+        if not _fits(least, [*parts[-1], i], width) and parts[-1] != [names]:
+            parts.append([names])
+        parts[-1].append(i)
+    return [sorted(part) for part in parts]
+
+
+def _fits(least: Sequence[int], columns: Iterable[int], width: int) -> bool:
+    return sum(least[i] + len(GAP) for i in columns) - len(GAP) <= width
+
+
+def _only(table: Table, part: Sequence[int]) -> Table:
+    rows = [[row[i] for i in part] for row in table.rows]
+    return replace(table, columns=[table.columns[i] for i in part], rows=rows)
+
+
+def _part(table: Table, width: int, rule: str) -> list[str]:
+    """Headings, rule and rows; some columns wrap into what the others leave of `width`."""
+    widths, least, wrapping = _widths(table), _least(table), _wrapping(table)
     gaps = len(GAP) * (len(widths) - 1)
     while sum(widths) + gaps > width:
-        widest = max(wrapping, key=widths.__getitem__)
-        if widths[widest] <= NARROWEST:
+        widest = max(wrapping, key=lambda i: (widths[i] > least[i], widths[i]))
+        if widths[widest] <= least[widest]:
             break
         widths[widest] -= 1
     left = [column.left for column in table.columns]
     headings = [column.heading.split("\n") for column in table.columns]
+    for index in wrapping:
+        headings[index] = [x for line in headings[index] for x in paragraph(line, widths[index])]
     lines = [*_row(headings, widths, left, bottom=True), rule * (sum(widths) + gaps)]
     for row in table.rows:
         cells = [[cell] for cell in row]
@@ -104,14 +150,42 @@ def _lines(table: Table, width: int, rule: str) -> list[str]:
     return lines
 
 
+def _listed(table: Table, width: int, rule: str) -> Iterator[str]:
+    """Every row as a list: its name, and below it each heading with its value."""
+    yield from paragraph(", ".join(table.headings), width) if not table.rows else []
+    for at, row in enumerate(table.rows):
+        name, *values = [f"{heading}: {x}" for heading, x in zip(table.headings, row, strict=True)]
+        names = paragraph(name, width, GAP)
+        yield from [*([""] if at else []), *names, rule * max(map(display_width, names))]
+        for value in values:
+            yield from (GAP + line for line in paragraph(value, width - len(GAP), GAP))
+
+
 def _widths(table: Table) -> list[int]:
+    """The width of each column if nothing wraps."""
+    return [max(map(display_width, texts)) for texts in _texts(table)]
+
+
+def _least(table: Table) -> list[int]:
+    """The least width of each column: one that wraps gives way down to its longest word."""
+    widths, wrapping = _widths(table), set(_wrapping(table))
+    words = [
+        max((display_width(w) for t in ts for w in t.split()), default=0) for ts in _texts(table)
+    ]
+    return [
+        max(words[i], min(COMFORTABLE, width)) if i in wrapping else width
+        for i, width in enumerate(widths)
+    ]
+
+
+def _texts(table: Table) -> list[list[str]]:
     headings = (column.heading.split("\n") for column in table.columns)
-    texts = [[*heading, *(row[i] for row in table.rows)] for i, heading in enumerate(headings)]
-    return [max(map(display_width, column)) for column in texts]
+    return [[*heading, *(row[i] for row in table.rows)] for i, heading in enumerate(headings)]
 
 
 def _wrapping(table: Table) -> list[int]:
-    return [i for i, column in enumerate(table.columns) if column.wraps] or [0]
+    """The columns that wrap: row names do, too."""
+    return [i for i, column in enumerate(table.columns) if column.wraps or i == 0]
 
 
 def _row(

@@ -25,14 +25,14 @@ def arm_columns(summary: Summary) -> list[Column]:
     return [
         Column("arm", lambda arm: arm.name, left=True),
         *([] if all(arm.counts.whole for arm in summary.arms) else [Column("n", _completed)]),
-        Column("params", lambda arm: count(arm.num_parameters), drop=4),
+        Column("params", lambda arm: count(arm.num_parameters)),
         *(_split_column(split, decides, digits) for split in splits),
         *(_other_metric(*other, summary.split) for other in enumerate(summary.record.columns)),
         *([_floor_column(summary)] if summary.floor else []),
-        Column(_delta_heading(summary), lambda arm: delta(arm, digits)),
+        Column(_delta_heading(summary), lambda arm: delta(arm, digits), first=True),
         *([] if summary.replication.of_settings_found else p_columns),
         replace(tests["effect_size"], text=lambda g: signed(g, 1)),
-        Column("verdict", verdict, left=True),
+        Column("verdict", verdict, left=True, first=True),
     ]
 
 
@@ -42,7 +42,7 @@ def columns_of_tests(summary: Summary) -> list[Column]:
     interval, ends = attrgetter("difference.interval"), metric.natural_interval
     interval_of = "settings found" if replication.of_settings_found else "arms"
     delta = Column(metric.scale_name, metric.natural, _in_nats, f"delta_{scale}")
-    size = Column("effect\nsize", metric.natural, lambda g: signed(g, 2), "effect_size", drop=0)
+    size = Column("effect\nsize", metric.natural, lambda g: signed(g, 2), "effect_size")
     return [
         Column("pairs", lambda c: c.difference.num_pairs, name="pairs"),
         Column(name="paired_by", of=lambda _: replication.unit),  # no heading: for programs alone
@@ -52,8 +52,8 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
         Column(name="interval_of", of=lambda _: interval_of),
         Column("t-test\np", lambda c: c.difference.p, p_value, "p"),
-        Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
-        Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
+        Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip"),
+        Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", first=True),
         size.about(attrgetter("difference.effect_size")),
         Column("verdict", lambda c: c.verdict, name="verdict", left=True),
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
@@ -78,7 +78,7 @@ def _split_column(split: str, decides: str, digits: int) -> Column:
         text = mean_and_spread(arm.cells.get(split), digits)
         return Best(text) if arm.best and split == decides else text
 
-    return Column(split, cell, drop=None if split == decides else 6)
+    return Column(split, cell)
 
 
 def _other_metric(index: int, metric: Metric, decides: str) -> Column:
@@ -88,12 +88,12 @@ def _other_metric(index: int, metric: Metric, decides: str) -> Column:
     def cell(arm: ArmSummary) -> str:
         return mean_and_spread(arm.others[index].cells.get(split), metric.digits)
 
-    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), cell, drop=7)
+    return Column(metric.shown + (f"\n{split}" if metric.of == SPLIT else ""), cell)
 
 
 def _floor_column(summary: Summary) -> Column:
     split = summary.split
-    return Column("above\nfloor", lambda arm: above_floor(arm.cells.get(split), summary), drop=5)
+    return Column("above\nfloor", lambda arm: above_floor(arm.cells.get(split), summary))
 
 
 def mean_and_spread(cell: Cell | None, digits: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
+from typing import Any
 
 NARROWEST = 10  # columns that are left to a text, however narrow the terminal
 FILL = "\0"  # after a character of two columns, so that lengths are widths
@@ -37,9 +38,12 @@ def display_width(text: str) -> int:
 
 
 def paragraph(text: str, width: int, indent: str = "") -> list[str]:
-    """A text wrapped to a width; lines after the first are indented. No line for an empty text."""
+    """A text wrapped to a width; lines after the first are indented. No line for an empty text.
+
+    A word that is longer than the width has a line of its own: it can still be copied.
+    """
     filled = "".join(char + FILL * (display_width(char) - 1) for char in text)
-    width = max(width, NARROWEST) - (filled != text)  # a line may end between a char and its FILL
-    lines = textwrap.wrap(filled, width, break_on_hyphens=False, subsequent_indent=indent)
+    unbroken: Any = {"break_on_hyphens": False, "break_long_words": False}
+    lines = textwrap.wrap(filled, max(width, NARROWEST), subsequent_indent=indent, **unbroken)
     shown = (line.replace(FILL, "") for line in lines)
     return [line for line in shown if line.strip()]

@@ -28,7 +28,7 @@ WORDS = ("alpha", "2.5", "gamma")
 
 
 def whole() -> Table:
-    columns = [Column("name", left=True), Column("two\nlines"), Column("note", drop=0)]
+    columns = [Column("name", left=True), Column("two\nlines"), Column("note")]
     return Table(
         columns,
         [("alpha", Best("2.5"), "gamma"), (NASTY, 1.0, None)],
@@ -96,13 +96,9 @@ def test_columns_of_numbers_are_aligned_right():
     assert [column.left for column in table.columns] == [False, True, True]
 
 
-def test_a_narrow_terminal_drops_columns_and_wraps_one():
-    write = formats.writer("text").write
-    text = write(whole(), width=29)
-    assert "Left out to fit 29 columns:\n  note." in text and "gamma" not in text
-    assert max(map(len, text.splitlines())) <= 29
+def test_texts_wrap_before_a_table_is_split():
     last = Table([Column("a"), Column("long", wraps=True)], [("1", "one two three four five")])
-    lines = write(last, width=16).splitlines()[2:]
+    lines = text.write(last, width=19).splitlines()[2:]
     assert [line.split() for line in lines] == [["1", "one", "two", "three"], ["four", "five"]]
 
 
@@ -110,12 +106,6 @@ def test_on_a_page_a_cell_takes_several_lines_from_41_characters_on():
     page = html.write(table_of_values(["a", "b"], [("x" * 40, "y" * 41)]))
     one, other = page.split("<td")[1:]
     assert one.startswith(">") and other.startswith(' class="long">')
-
-
-def test_in_a_terminal_a_column_is_left_out_if_one_character_does_not_fit():
-    table = Table([Column("a"), Column("b", drop=0)], [("123", "456")])
-    assert "456" in text.write(table, len("123  456")) and "Left out" not in text.write(table, 8)
-    assert "456" not in text.write(table, 7)
 
 
 @pytest.mark.golden

@@ -1,0 +1,99 @@
+"""A table fits its terminal: nothing is left out, no word is broken, and no line is too wide."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ablate.compare.formats import Column, Table, text
+from ablate.compare.text.plain import display_width, paragraph
+
+words = st.text("abc,[]±+-0123日", min_size=1, max_size=14)
+cells = st.lists(words, max_size=6).map(" ".join)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    num = draw(st.integers(1, 9))
+    flags = st.booleans()
+    columns = [
+        Column(draw(cells), left=draw(flags), wraps=draw(flags), first=draw(flags))
+        for _ in range(num)
+    ]
+    rows = draw(st.lists(st.lists(cells, min_size=num, max_size=num), max_size=5))
+    return Table(columns, rows)
+
+
+def all_words(table: Table) -> list[str]:
+    return [word for row in [table.headings, *table.rows] for cell in row for word in cell.split()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.integers(20, 120))
+def test_every_word_is_there_and_no_line_is_wider_than_the_terminal(table: Table, width: int):
+    lines = text.lines(table, width)
+    longest = max(map(display_width, all_words(table)), default=0)
+    assert max(map(display_width, lines), default=0) <= max(width, longest + len("    "))
+    shown = " ".join(lines).split()
+    for word in all_words(table):
+        assert any(word.strip(",:") in x for x in shown)
+
+
+WIDE = Table(
+    [
+        Column("arm", left=True),
+        Column("params"),
+        Column("valid"),
+        Column("difference", first=True),
+        Column("verdict", left=True, first=True),
+    ],
+    [("DOC 15,5,0,0, balance 0.001", "1.23M", "93.41±0.10", "-0.32 [-0.45, -0.12]", "better")],
+)
+
+
+def test_a_table_that_is_too_wide_is_split_and_what_decides_comes_first():
+    lines = text.lines(WIDE, 60)
+    assert lines == [
+        "arm                                    difference  verdict",
+        "----------------------------------------------------------",
+        "DOC 15,5,0,0, balance 0.001  -0.32 [-0.45, -0.12]  better",
+        "",
+        "arm                          params       valid",
+        "-----------------------------------------------",
+        "DOC 15,5,0,0, balance 0.001   1.23M  93.41±0.10",
+    ]
+    assert len(text.lines(WIDE, 100)) == 3
+
+
+def test_where_a_name_leaves_no_room_every_row_is_a_list():
+    assert text.lines(WIDE, 28) == [
+        "arm: DOC 15,5,0,0, balance",
+        "  0.001",
+        "--------------------------",
+        "  params: 1.23M",
+        "  valid: 93.41±0.10",
+        "  difference: -0.32 [-0.45,",
+        "    -0.12]",
+        "  verdict: better",
+    ]
+
+
+@pytest.mark.parametrize(("columns", "width"), [("72", 72), ("9", 60), ("1000", 200), ("x", 100)])
+def test_columns_is_honoured_within_limits(monkeypatch, columns: str, width: int):
+    monkeypatch.setattr("sys.stdout", io.StringIO())  # no terminal
+    monkeypatch.setenv("COLUMNS", columns)
+    assert text.terminal_width() == width
+
+
+def test_without_a_terminal_the_width_is_100(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert text.terminal_width() == 100 and text.terminal_width(10_000) == 10_000
+
+
+def test_a_long_word_of_a_sentence_stays_whole():
+    path = "/a/very/long/path/that/can/be/copied"
+    assert paragraph(f"see {path} there", 20) == ["see", path, "there"]
