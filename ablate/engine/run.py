@@ -188,6 +188,7 @@ def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:
 def _run_plan(
     plan: Plan, workspace: Workspace, options: RunOptions, lease: Lease | None = None
 ) -> Ended:
+    from ablate.engine.course import Course
     from ablate.engine.screen import Screen
     from ablate.record.background import BackgroundRecorder
     from ablate.tune.schedule import Schedule
@@ -199,15 +200,17 @@ def _run_plan(
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         if other := _other_file(plan.record, store):
             screen.note(other)
+        course = Course(store, plan.record)
         recorder = BackgroundRecorder(
             store,
             workspace.tracking_uri,
             plan.record,
             workspace.artifacts,
             on_trouble=screen.note,
+            take_stock=course.add_point,
         )
         with recorder.paused_by_errors():
-            listener: Any = _Listener(screen, recorder)
+            listener: Any = _Listener(screen, recorder, course)
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
@@ -379,10 +382,10 @@ def _check_texts(plan: Plan, workspace: Workspace) -> None:
 
 
 class _Listener:
-    """Passes events of the schedule to the screen and the recorder."""
+    """Passes events of the schedule to the screen, the recorder and the study's course."""
 
-    def __init__(self, screen: Any, recorder: Any) -> None:
-        self.screen, self.recorder = screen, recorder
+    def __init__(self, screen: Any, recorder: Any, course: Any) -> None:
+        self.screen, self.recorder, self.course = screen, recorder, course
 
     def started(self, trial: Trial) -> None:
         self.screen.started(trial)
@@ -394,6 +397,7 @@ class _Listener:
 
     def finished(self, trial_id: str, journal: Journal) -> None:
         self.screen.finished(trial_id, journal)
+        self.course.finished(trial_id, journal)
         self.recorder.notify(trial_id, done=True)
 
     def retried(self, trial_id: str, why: str) -> None:
@@ -404,6 +408,7 @@ class _Listener:
 
     def planned(self, record: study_record.StudyRecord) -> None:
         self.screen.planned(record)
+        self.course.update(record)
         self.recorder.update(record)
 
 
