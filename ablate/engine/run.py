@@ -81,6 +81,7 @@ class Ended:
     closed: str | None  # the budget that has run out, if any
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
     reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
+    page: str = ""  # the end of the URL of its page in MLflow; empty if no server has it
 
 
 def run(
@@ -207,7 +208,7 @@ def _run_plan(
             plan.record,
             workspace.artifacts,
             on_trouble=screen.note,
-            take_stock=course.add_point,
+            take_stock=course.add_points,
         )
         with recorder.paused_by_errors():
             listener: Any = _Listener(screen, recorder, course)
@@ -236,6 +237,7 @@ def _run_plan(
         closed=schedule.closed_reason,
         unrecorded=missing_records(delivery),
         reused=tuple(schedule.reused),
+        page=recorder.page,
     )
 
 

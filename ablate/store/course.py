@@ -6,7 +6,7 @@ studies/<key>/results/course.json   points; every other one is left out where th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate.config import typed
@@ -51,14 +51,14 @@ def read(store: Store, study_key: str) -> tuple[Point, ...]:
         raise damaged(store, _key(study_key), str(error)) from error
 
 
-def add(store: Store, study_key: str, point: Point) -> None:
-    """Add a point, unless there is one of as many finished trials, or of more."""
+def add(store: Store, study_key: str, new: Sequence[Point]) -> None:
+    """Add points of more finished trials than those that are there."""
     points = read(store, study_key)
-    if points and points[-1].finished >= point.finished:
-        return
-    points = (*points, point)
-    if len(points) > max(FEWEST, min(MOST, NUMBERS // max(1, len(point.arms)))):
-        points = (*points[:-1:2], point)
+    reached = points[-1].finished if points else 0
+    points = (*points, *(point for point in new if point.finished > reached))
+    most = max(FEWEST, min(MOST, NUMBERS // max(1, len(points[-1].arms)))) if points else MOST
+    while len(points) > most:
+        points = (*points[:-1:2], points[-1])
     store.write_json(_key(study_key), dataclasses.asdict(_Course(points)))
 
 
