@@ -14,7 +14,6 @@ from ablate.store.journal import Journal
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
-
 MOST_NEW = 10  # points at a time: each counts the whole table
 
 
@@ -59,13 +58,13 @@ def _spread(first: int, last: int) -> list[int]:
 def point_of(record: StudyRecord, finished: Mapping[str, Journal], at: int) -> Point:
     """The numbers of a study's table, from its finished trials."""
     summary = summarise(record, finished)
-    arms = {arm.name: _numbers(arm, summary.split) for arm in summary.arms}
+    arms = (_numbers(arm, summary.split) for arm in summary.arms)
     verdicts = [arm.comparison.verdict for arm in summary.arms if arm.comparison is not None]
     return Point(
         finished=len(finished),
         at=at,
         decided=sum(verdict.decided for verdict in verdicts),
-        arms={name: numbers for name, numbers in arms.items() if numbers is not None},
+        arms=tuple(numbers for numbers in arms if numbers is not None),
     )
 
 
@@ -74,4 +73,4 @@ def _numbers(arm: ArmSummary, split: str) -> ArmPoint | None:
     if cell is None:
         return None
     low, high = (comparison and comparison.interval) or (None, None)
-    return ArmPoint(cell.num, cell.mean, comparison and comparison.delta, low, high)
+    return ArmPoint(arm.name, cell.num, cell.mean, comparison and comparison.delta, low, high)

@@ -471,7 +471,9 @@ def _report(
 
 
 def missing_records(delivery: Any) -> str:
-    """Return how many trials the tracking server still lacks, and why; empty if none."""
+    """Return what the tracking server still lacks, and why; empty if nothing."""
     number = len({*delivery.undelivered, *delivery.refused})
     why = delivery.reason or next(iter(delivery.refused.values()), "")
-    return f"{number} trials ({why})" if number else ""
+    if number:
+        return f"{number} trials ({why})"
+    return f"the study's own run ({why})" if why else ""

@@ -66,7 +66,8 @@ def _arm_run(
     found: Mapping[int, Settings],
 ) -> RunToWrite:
     identity = identity_of(record, arm.name)
-    tags = in_utf8({"ablate.kind": "arm", "arm": arm.name, NOTE: _note(record, arm)})
+    # No tag `arm`: grouping trials by it would count this run among them.
+    tags = in_utf8({"ablate.kind": "arm", NOTE: _note(record, arm)})
     params, values = _params(found), _own_values(arm.name, points)
     ended = status != StudyStatus.RUNNING
     last = max([start, *(value.timestamp for value in values)])
@@ -100,8 +101,8 @@ def study_values(record: StudyRecord, points: Sequence[Point]) -> list[MetricVal
         MetricValue(f"{NAMES[number]}/{tag_key(arm)}", value, point.at, point.finished)
         for point in points
         for arm in charted
-        if arm in point.arms
-        for number, value in _numbers(point.arms[arm])
+        if arm in point.by_arm
+        for number, value in _numbers(point.by_arm[arm])
         if number != "seeds"
     ]
     decided = (MetricValue("decided", p.decided, p.at, p.finished) for p in points)
@@ -110,16 +111,16 @@ def study_values(record: StudyRecord, points: Sequence[Point]) -> list[MetricVal
 
 def _own_values(arm: str, points: Iterable[Point]) -> list[MetricValue]:
     """An arm's numbers where they change, and at the last point."""
-    own = [point for point in points if arm in point.arms]
+    own = [point for point in points if arm in point.by_arm]
     changes = [
         point
         for before, point in zip([None, *own], own, strict=False)
-        if before is None or before.arms[arm] != point.arms[arm] or point is own[-1]
+        if before is None or before.by_arm[arm] != point.by_arm[arm] or point is own[-1]
     ]
     return [
         MetricValue(NAMES[number], value, point.at, point.finished)
         for point in changes
-        for number, value in _numbers(point.arms[arm])
+        for number, value in _numbers(point.by_arm[arm])
     ]
 
 

@@ -6,8 +6,9 @@ studies/<key>/results/course.json   points; every other one is left out where th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ablate.config import typed
 from ablate.store.store import Store, damaged
@@ -20,6 +21,7 @@ NUMBERS = 10_000  # arms in all points together
 class ArmPoint:
     """An arm's numbers, in the table's unit. Without a comparison there is no difference."""
 
+    arm: str
     seeds: int
     mean: float
     difference: float | None = None
@@ -34,7 +36,12 @@ class Point:
     finished: int
     at: int  # milliseconds
     decided: int  # comparisons
-    arms: Mapping[str, ArmPoint]
+    arms: tuple[ArmPoint, ...]  # those that have results
+
+    @cached_property
+    def by_arm(self) -> dict[str, ArmPoint]:
+        """The arms' numbers by name."""
+        return {numbers.arm: numbers for numbers in self.arms}
 
 
 @dataclass(frozen=True)
