@@ -114,7 +114,7 @@ class DatabaseTracking(ClientTracking):
             restarted = (w for w in wanted if w.run.restarts)
             self._delete_values(db, [w for w in restarted if w.row["start_time"] != w.run.start])
             self._write_values(db, wanted)
-            self._write_datasets(db, [w for w in wanted if w.run.dataset is not None])
+            self._write_datasets(db, wanted)
             for one in wanted:
                 self._write_status(db, one.run_id, one.run, one.tags.get(RUN_NAME))
                 self._store_artifacts(one.row["artifact_uri"], one.run.artifacts)
@@ -218,13 +218,14 @@ class DatabaseTracking(ClientTracking):
 
     def _write_datasets(self, db: Any, wanted: Sequence[_Wanted]) -> None:
         """Add the datasets of runs that lack them, as MLflow's client would."""
-        keys = {(w.row["experiment_id"], w.run.dataset) for w in wanted}
-        ids = {key: self._dataset_id(db, *key) for key in keys if key[1] is not None}
+        read = [(w, w.run.dataset) for w in wanted if w.run.dataset is not None]
+        keys = {(w.row["experiment_id"], dataset) for w, dataset in read}
+        ids = {key: self._dataset_id(db, *key) for key in keys}
         inputs = self._inputs.c
         query = self._inputs.select().with_only_columns(inputs.source_id, inputs.destination_id)
-        runs_of = inputs.destination_id.in_([w.run_id for w in wanted])
-        known = {tuple(row) for row in db.execute(query.where(runs_of))} if wanted else set()
-        pairs = [(ids[w.row["experiment_id"], w.run.dataset], w.run_id) for w in wanted]
+        runs_of = inputs.destination_id.in_([w.run_id for w, _ in read])
+        known = {tuple(row) for row in db.execute(query.where(runs_of))} if read else set()
+        pairs = [(ids[w.row["experiment_id"], dataset], w.run_id) for w, dataset in read]
         rows = [
             {
                 "input_uuid": run_id_of(pair),
