@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ablate.study.study import Study
 
 EXAMPLE = "ablate study studies/x.py"
+UI_PORT = 5050  # of `ablate ui`
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -166,12 +167,22 @@ def _interruptible(command: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def page_by_arm(page: str, tracking_uri: str) -> str:
+    """Where to see the trials grouped by arm: on the server, or on the one that `ablate ui` starts
+    for a database."""
+    if tracking_uri.startswith(("http://", "https://")):
+        return f"{redacted(tracking_uri).rstrip('/')}/{page}"
+    return f"http://127.0.0.1:{UI_PORT}/{page} (trials by arm, while `ablate ui --mlflow` runs)"
+
+
 def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
     steps = [
         f"table:    {workspace.study_folder(ended.record.key) / 'table.md'}",
         "curves:   ablate ui",
         f"details:  ablate status {ended.record.key}",
     ]
+    if ended.page:
+        steps.append(f"MLflow:   {page_by_arm(ended.page, workspace.tracking_uri)}")
     if ended.closed:
         steps.append(f"{ended.closed}: the remaining trials need a larger one")
     if ended.unrecorded:

@@ -83,6 +83,7 @@ class Ended:
     closed: str | None  # the budget that has run out, if any
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
     reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
+    page: str = ""  # the end of the URL of its page in MLflow; empty if no server has it
 
 
 def run(
@@ -191,6 +192,7 @@ def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:
 def _run_plan(
     plan: Plan, workspace: Workspace, options: RunOptions, lease: Lease | None = None
 ) -> Ended:
+    from ablate.engine.course import Course
     from ablate.engine.screen import Screen
     from ablate.record.background import BackgroundRecorder
     from ablate.tune.schedule import Schedule
@@ -202,15 +204,17 @@ def _run_plan(
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         if other := _other_file(plan.record, store):
             screen.note(other)
+        course = Course(store, plan.record)
         recorder = BackgroundRecorder(
             store,
             workspace.tracking_uri,
             plan.record,
             workspace.artifacts,
             on_trouble=screen.note,
+            take_stock=course.add_points,
         )
         with recorder.paused_by_errors():
-            listener: Any = _Listener(screen, recorder)
+            listener: Any = _Listener(screen, recorder, course)
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
@@ -238,6 +242,7 @@ def _run_plan(
         closed=schedule.closed_reason,
         unrecorded=missing_records(delivery),
         reused=tuple(schedule.reused),
+        page=recorder.page,
     )
 
 
@@ -384,10 +389,10 @@ def _check_texts(plan: Plan, workspace: Workspace) -> None:
 
 
 class _Listener:
-    """Passes events of the schedule to the screen and the recorder."""
+    """Passes events of the schedule to the screen, the recorder and the study's course."""
 
-    def __init__(self, screen: Any, recorder: Any) -> None:
-        self.screen, self.recorder = screen, recorder
+    def __init__(self, screen: Any, recorder: Any, course: Any) -> None:
+        self.screen, self.recorder, self.course = screen, recorder, course
 
     def started(self, trial: Trial) -> None:
         self.screen.started(trial)
@@ -399,6 +404,7 @@ class _Listener:
 
     def finished(self, trial_id: str, journal: Journal) -> None:
         self.screen.finished(trial_id, journal)
+        self.course.finished(trial_id, journal)
         self.recorder.notify(trial_id, done=True)
 
     def retried(self, trial_id: str, why: str) -> None:
@@ -409,6 +415,7 @@ class _Listener:
 
     def planned(self, record: study_record.StudyRecord) -> None:
         self.screen.planned(record)
+        self.course.update(record)
         self.recorder.update(record)
 
 
@@ -469,7 +476,9 @@ def _report(
 
 
 def missing_records(delivery: Any) -> str:
-    """Return how many trials the tracking server still lacks, and why; empty if none."""
+    """Return what the tracking server still lacks, and why; empty if nothing."""
     number = len({*delivery.undelivered, *delivery.refused})
     why = delivery.reason or next(iter(delivery.refused.values()), "")
-    return f"{number} trials ({why})" if number else ""
+    if number:
+        return f"{number} trials ({why})"
+    return f"the study's own run ({why})" if why else ""

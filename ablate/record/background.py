@@ -26,6 +26,7 @@ from ablate.store.study_record import StudyRecord
 
 LIVE_SECONDS = 10.0  # between two deliveries of a running trial
 FIRST_SECONDS = 2.0  # a trial that finishes sooner is delivered only once
+COURSE_SHARE = 20  # the study's numbers take at most a twentieth of the time
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # between attempts; then always the last
 STALL_SECONDS = 10.0  # at the end: give up after this long without progress ...
 CLOSE_SECONDS = 120.0  # ... or this long in all
@@ -41,10 +42,14 @@ class BackgroundRecorder:
         record: StudyRecord,
         artifacts: str | Path,
         on_trouble: Callable[[str], None] | None = None,
+        take_stock: Callable[[], None] | None = None,
     ) -> None:
+        """`take_stock` puts the study's numbers so far into the store, if there are new ones."""
         self._recorder = Recorder(store, uri, record, artifacts)
         self._recorder.begin()
-        self._on_trouble = on_trouble
+        self._on_trouble, self._take_stock = on_trouble, take_stock
+        self._course_due: float | None = None  # when to deliver the study's numbers
+        self._course_at = self._course_cost = 0.0
         self._changed = threading.Condition()
         self._due: dict[str, float] = {}  # trial -> when to deliver it
         self._running: set[str] = set()
@@ -64,6 +69,9 @@ class BackgroundRecorder:
             if done:
                 self._running.discard(trial_id)
                 self._due[trial_id] = now
+                if self._course_due is None and self._take_stock is not None:
+                    pause = max(LIVE_SECONDS, COURSE_SHARE * self._course_cost)
+                    self._course_due = max(now, self._course_at + pause)
             else:
                 self._running.add(trial_id)
                 # A trial that was never delivered is due after FIRST_SECONDS.
@@ -71,6 +79,11 @@ class BackgroundRecorder:
                 # Frequent epochs must not postpone a delivery for ever.
                 self._due.setdefault(trial_id, max(now, last + LIVE_SECONDS))
             self._changed.notify_all()
+
+    @property
+    def page(self) -> str:
+        """The end of the URL of the study's page in MLflow; empty before it is there."""
+        return self._recorder.page
 
     def update(self, record: StudyRecord) -> None:
         """Replace the study's record: a search has suggested another trial."""
@@ -145,6 +158,8 @@ class BackgroundRecorder:
                     self._due.setdefault(trial_id, now)
         for trial_id in self._wait_for_due():
             self._deliver(trial_id)
+        if self._course_due is not None and self._course_due <= time.monotonic():
+            self._deliver_course()
 
     def _wait_for_due(self) -> list[str]:
         """Wait for trials that are due; an empty list when it is time to close."""
@@ -152,7 +167,8 @@ class BackgroundRecorder:
             now = time.monotonic()
             due = sorted((when, trial_id) for trial_id, when in self._due.items() if when <= now)
             if not due and not self._closing:
-                soonest = min(self._due.values(), default=now + 60)  # `notify` wakes it
+                dues = [*self._due.values(), self._course_due or now + 60]  # `notify` wakes it
+                soonest = min(dues)
                 self._changed.wait(max(0.0, soonest - now))
             return [trial_id for _, trial_id in due]
 
@@ -174,6 +190,26 @@ class BackgroundRecorder:
         except Exception as error:
             self._result.refused[trial_id] = _text(error)
 
+    def _deliver_course(self) -> None:
+        """Deliver the study's numbers so far, by finished trials."""
+        if self._closing:
+            return
+        start, self._course_due = time.monotonic(), None
+        self._stock()
+        self._recorder.deliver_course()
+        self._course_at = time.monotonic()
+        self._course_cost = self._course_at - start
+
+    def _stock(self) -> None:
+        """Put the numbers into the store. What fails here must hold up no trial's record."""
+        try:
+            if self._take_stock is not None:
+                self._take_stock()
+        except Exception as error:
+            if self._on_trouble is not None:
+                self._on_trouble(f"no charts of the study in MLflow: {_text(error)}")
+            self._take_stock = None
+
     def _back_off(self, why: str) -> None:
         """Report the error once, and wait before the next attempt."""
         if self._failures == 0 and self._on_trouble is not None:
@@ -190,6 +226,7 @@ class BackgroundRecorder:
         """Deliver everything that is still missing."""
         if not self._recorder.is_open:
             self._recorder.open()
+        self._stock()
         closed = self._recorder.close()
         self._result.delivered += closed.delivered
         self._result.refused = closed.refused  # all that was refused before was tried again

@@ -21,15 +21,17 @@ from typing import Any
 from ablate.record import quiet
 from ablate.record.places import digest, is_server, local_folder
 from ablate.record.tracking import (
+    ARM_RUN,
     HOME,
     MARK,
     RUNNING,
     TRIAL,
     Away,
+    Dataset,
+    Recorded,
     Refused,
     RunLocation,
     RunToWrite,
-    StoredTrial,
     new_values,
 )
 from ablate.redaction import redacted
@@ -41,6 +43,8 @@ EXPERIMENTS_SECONDS = 30.0  # after which the server's list of experiments is qu
 PAGE = 1000
 ACTIVE = 1  # MLflow's ViewType.ACTIVE_ONLY: runs that nobody has deleted
 CONNECT_SECONDS = 10  # to wait for a database's host
+DATASET_KIND = "local"  # MLflow's type of a dataset's source
+CONTEXT, TRAINING = "mlflow.data.context", "training"  # a tag that says what a dataset is for
 REFUSALS = (  # MLflow's codes of errors that the same request would meet again
     "INVALID_PARAMETER_VALUE",
     "INVALID_STATE",
@@ -126,14 +130,14 @@ class ClientTracking:
             running = self._search([experiment_id], "attributes.status = 'RUNNING'")
         return [run.data.tags[TRIAL] for run in running if TRIAL in run.data.tags]
 
-    def recorded(self, experiments: Collection[str]) -> list[StoredTrial]:
-        """The trials in the experiments of these names, deleted ones included."""
+    def recorded(self, experiments: Collection[str]) -> list[Recorded]:
+        """The trials and arms in the experiments of these names, deleted ones included."""
         with translate_errors(self.uri):
             found = [self.client.get_experiment_by_name(name) for name in sorted(experiments)]
             ids = [experiment.experiment_id for experiment in found if experiment is not None]
             runs = self._search(ids, "", self._entities.ViewType.ALL) if ids else []
-        known = [StoredTrial(run.info.status, dict(run.data.tags)) for run in runs]
-        return [run for run in known if TRIAL in run.tags]
+        known = [Recorded(r.info.run_id, r.info.status, dict(r.data.tags)) for r in runs]
+        return [run for run in known if {TRIAL, ARM_RUN} & run.tags.keys()]
 
     def settle(self) -> None:
         """Clean up what calls that got no answer may have left behind."""
@@ -148,7 +152,7 @@ class ClientTracking:
             known = self._read(run.identity) or self._read_in_new_ones(run.identity)
             if known is None:
                 return self._create(experiment_id, run, run.all_tags(None))
-            if known.start == run.start or not run.metric_values:
+            if known.start == run.start or not (run.restarts and run.metric_values):
                 return known
             # The trial has started over, and MLflow deletes no values of an attempt that failed.
             self.client.delete_run(known.run_id)
@@ -204,6 +208,8 @@ class ClientTracking:
         known.metrics = ()
         self._log(known, run, changed)
         self._write_artifacts(known, run.artifacts)
+        if run.dataset is not None:
+            self._log_dataset(known.run_id, run.dataset)
         if run.status != RUNNING:
             self.client.set_terminated(known.run_id, run.status, run.end)
             known.status = run.status
@@ -224,6 +230,13 @@ class ClientTracking:
         known.last_steps |= {value.key: value.step for value in values}
         known.params |= set(new_params)
         known.tags |= tags
+
+    def _log_dataset(self, run_id: str, dataset: Dataset) -> None:
+        """Add a run's dataset, if it does not have it yet: MLflow compares name and digest."""
+        entities = self._entities
+        read = entities.Dataset(dataset.name, dataset.digest, DATASET_KIND, dataset.source)
+        tag = entities.InputTag(CONTEXT, TRAINING)
+        self.client.log_inputs(run_id, [entities.DatasetInput(read, [tag])])
 
     def _write_artifacts(self, known: RemoteRun, artifacts: Mapping[str, bytes]) -> None:
         if not artifacts:

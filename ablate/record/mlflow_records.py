@@ -25,16 +25,28 @@ from pathlib import Path
 from typing import Any
 
 from ablate.errors import AblateError, DamagedError, StoreError
-from ablate.record import runs
+from ablate.record import arm_runs, runs
 from ablate.record.client import ClientTracking
 from ablate.record.note import Note
 from ablate.record.places import check_uri
 from ablate.record.runs import StudyStatus
 from ablate.record.sqlite_client import DatabaseTracking
-from ablate.record.tracking import HOME, MARK, TRIAL, Away, Refused, RunLocation, RunToWrite
-from ablate.results.labels import labels_of
+from ablate.record.tracking import (
+    ARM_RUN,
+    HOME,
+    MARK,
+    TRIAL,
+    Away,
+    Recorded,
+    Refused,
+    RunLocation,
+    RunToWrite,
+)
+from ablate.results.labels import Label, labels_of
+from ablate.results.settings import Found, winning_settings
+from ablate.store import course, study_record
 from ablate.store import journal as journals
-from ablate.store import study_record
+from ablate.store.course import Point
 from ablate.store.outcome import Status
 from ablate.store.store import Store, damaged
 from ablate.store.study_record import StudyRecord
@@ -83,6 +95,7 @@ class Recorder:
         self._results = f"studies/{record.key}/results"
         self._note = Note(store, record.key, uri)
         self._experiment = self._parent = ""
+        self._arms: dict[str, Recorded] = {}  # the runs of arms on the server
         self._compared: set[str] = set()  # settled trials whose journals are as they were delivered
         self.progress_at = time.monotonic()
         self.update(record)
@@ -102,7 +115,10 @@ class Recorder:
         self._experiment = self._server.open_experiment(self.record.key, tags)
         run = self._put_study(status)
         self._note.open(f"{self._experiment}/{run.run_id}", fresh=run.created)
-        self._note.keep(self._held())
+        there = self._recorded()
+        self._note.keep(self._held(there))
+        self._arms = {r.tags[ARM_RUN]: r for r in there if ARM_RUN in r.tags}
+        self._put_arms(status, run.run_id)
         self._parent = run.run_id
 
     @property
@@ -110,14 +126,19 @@ class Recorder:
         """Return whether the study has its run on the server."""
         return bool(self._parent)
 
-    def _held(self) -> set[str]:
+    def _recorded(self) -> list[Recorded]:
+        """The trials and arms of this study, and of those that it shares trials with."""
+        experiments = {self.record.key, *(home for _, _, home, _ in self._note.elsewhere())}
+        return self._server.recorded(experiments)
+
+    def _held(self, there: Iterable[Recorded]) -> set[str]:
         """Return the trials of which the server still has the state in the delivery note."""
         also_ours = runs.also_in(self.record)
-        experiments = {self.record.key, *(home for _, _, home, _ in self._note.elsewhere())}
         return {
             run.tags[TRIAL]
-            for run in self._server.recorded(experiments)
-            if self._note.agrees(run.tags[TRIAL], run.tags.get(MARK, ""))
+            for run in there
+            if TRIAL in run.tags
+            and self._note.agrees(run.tags[TRIAL], run.tags.get(MARK, ""))
             and run.status == runs.status_of_mark(run.tags[MARK])
             and (run.tags.get(HOME) == self.record.key or also_ours in run.tags)
         }
@@ -181,7 +202,13 @@ class Recorder:
         if self._note.has(trial_id, runs.mark_of(journal, running)):
             return None
         label = self._labels.get(trial_id)
-        return runs.trial_run(self.record, self._parent, journal, label, running)
+        return runs.trial_run(self.record, self._parent_of(label), journal, label, running)
+
+    def _parent_of(self, label: Label | None) -> str:
+        """The run that holds a trial's: its arm's, or the study's if the study has no such arm."""
+        identity = label and arm_runs.identity_of(self.record, label.arm)
+        arm = self._arms.get(identity[1]) if identity else None
+        return self._parent if arm is None else arm.run_id
 
     def _put(self, wanted: Sequence[RunToWrite]) -> None:
         """Bring runs of trials to the server, and note their marks."""
@@ -262,6 +289,7 @@ class Recorder:
         try:
             result = self.deliver_all(self.backlog())
             self._close_orphans()
+            self._put_arms(self.idle_status, self._parent)
             self._put_study(self.idle_status)
             self._server.settle()
         finally:
@@ -280,13 +308,54 @@ class Recorder:
         self._note.write()
         return result
 
+    def deliver_course(self) -> None:
+        """Bring the study's numbers so far to its run and to those of its arms."""
+        self._put_arms(StudyStatus.RUNNING, self._parent)
+        self._put_study(StudyStatus.RUNNING)
+        self.progress_at = time.monotonic()
+
+    @property
+    def page(self) -> str:
+        """The end of the URL of the study's page in MLflow: its trials, grouped by arm."""
+        return runs.view_page(self._experiment) if self._experiment else ""
+
+    def _put_arms(self, status: StudyStatus, parent: str) -> None:
+        """Bring the runs of arms to the server that it has otherwise, or not at all."""
+        start = self._state().get("started") or _now()
+        found = {} if status == StudyStatus.RUNNING else self._found()
+        points = self._points()
+        wanted = [
+            run
+            for run in arm_runs.arm_runs(self.record, parent, status, start, points, found)
+            if not _is_there(self._arms.get(run.identity[1]), run)
+        ]
+        put = self._server.put_all(self._experiment, wanted) if wanted else []
+        for run, there in zip(wanted, put, strict=True):
+            self._arms[run.identity[1]] = Recorded(there.run_id, run.status, dict(run.tags))
+
+    def _points(self) -> Sequence[Point]:
+        """The study's numbers so far. A damaged file costs charts, and no trial's record."""
+        try:
+            return course.read(self.store, self.record.key)
+        except DamagedError:
+            return ()
+
+    def _found(self) -> Found:
+        """What the searches found. Of older records, only all trials say which fields vary."""
+        searches = self.record.searches
+        chosen = [search.chosen for search in searches if search.chosen is not None]
+        old = [trial for search in searches if not search.rows for trial in search.trials]
+        return winning_settings(self.record, journals.read_all(self.store, [*chosen, *old]))
+
     def _put_study(self, status: StudyStatus) -> RunLocation:
         state = self._state()
         start = state.get("started") or _now()
         ended = status != StudyStatus.RUNNING
         table = state.get("table", "") if ended else ""
         files = self._files(state) if ended else {}
-        run = runs.study_run(self.record, status, start, files, table, self._counts())
+        values = arm_runs.study_values(self.record, self._points())
+        counts = self._counts()
+        run = runs.study_run(self.record, status, start, files, table, counts, values)
         return self._server.put(self._experiment, run)
 
     def _files(self, state: Mapping[str, Any]) -> dict[str, bytes]:
@@ -344,6 +413,14 @@ def sync(
         return recorder.deliver_finished() if key in running else recorder.close()
 
     return {key: _or_error(deliver, key) for key in study_record.names(store)}
+
+
+def _is_there(known: Recorded | None, run: RunToWrite) -> bool:
+    """Return whether the server's run already shows all that this one does."""
+    return known is not None and (known.status, known.tags.get(MARK)) == (
+        run.status,
+        run.tags[MARK],
+    )
 
 
 def _batches(all_runs: Iterable[RunToWrite], most: int) -> Iterator[list[RunToWrite]]:

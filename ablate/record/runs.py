@@ -15,7 +15,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -36,6 +36,7 @@ from ablate.record.tracking import (
     RUNNING,
     STUDY_RUN,
     TRIAL,
+    Dataset,
     MetricValue,
     RunToWrite,
 )
@@ -56,6 +57,15 @@ from ablate.store.study_record import StudyRecord
 
 PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # characters: MLflow's limits
 OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
+BY_ARM = "arms"  # the name of a view of MLflow's: trials grouped by arm
+VIEW_BY_ARM = {  # as MLflow's page stores a view that a user shares
+    "searchFilter": "tags.`ablate.kind` = 'trial'",
+    "groupBy": {
+        "aggregateFunction": "average",
+        "groupByKeys": [{"mode": "tag", "groupByData": "arm"}],
+    },
+    "useGroupedValuesInCharts": True,
+}
 CUT = " ... (cut; whole in config.toml)"
 
 
@@ -125,6 +135,7 @@ def trial_run(
         params=_params(journal),
         metric_values=_metric_values(journal, start),
         artifacts={} if status == Status.RUNNING else _artifacts(journal),
+        dataset=None if status == Status.RUNNING else _dataset(journal),
     )
 
 
@@ -135,8 +146,9 @@ def study_run(
     results: Mapping[str, bytes],
     table: str,
     counts: Mapping[str, int],
+    metric_values: Sequence[MetricValue] = (),
 ) -> RunToWrite:
-    """The run of a study: its question, command and table."""
+    """The run of a study: its question, command, table, and numbers by finished trials."""
     tags = _tags(_study_facts(record, status, table, counts))
     artifacts = {**results, "study.json": _json(dataclasses.asdict(record))}
     if table:
@@ -147,7 +159,8 @@ def study_run(
         start=start,
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
-        tags=tags | {MARK: f"{status}:{_digest(tags, artifacts)}"},
+        tags=tags | {MARK: f"{status}:{_digest(tags, artifacts, metric_values)}"},
+        metric_values=metric_values,
         artifacts={} if status == StudyStatus.RUNNING else artifacts,
     )
 
@@ -168,9 +181,13 @@ def _study_facts(
     }
 
 
-def _digest(tags: Mapping[str, str], artifacts: Mapping[str, bytes]) -> str:
+def _digest(
+    tags: Mapping[str, str], artifacts: Mapping[str, bytes], values: Sequence[MetricValue]
+) -> str:
     """A hash of all that a study's run shows."""
     content = hashlib.sha256(json.dumps(tags, sort_keys=True).encode())
+    if values:
+        content.update(repr([(v.key, v.step, v.value) for v in values]).encode())
     for name in sorted(artifacts):
         content.update(name.encode() + artifacts[name])
     return content.hexdigest()[:16]
@@ -182,7 +199,13 @@ def experiment_tags(record: StudyRecord) -> dict[str, str]:
         "mlflow.experimentKind": "custom_model_development",
         NOTE: in_utf8(note(record, "")),
         HOME: record.key,
+        f"mlflow.sharedViewState.{BY_ARM}": json.dumps(VIEW_BY_ARM),
     }
+
+
+def view_page(experiment_id: str) -> str:
+    """The end of the URL of a page with charts of trials by arm, after the server's address."""
+    return f"#/experiments/{experiment_id}/runs?viewStateShareKey={BY_ARM}"
 
 
 def note(record: StudyRecord, table: str) -> str:
@@ -236,6 +259,14 @@ def _signatures(outcome: Outcome | None) -> dict[str, str]:
 
 def _failure(outcome: Outcome | None) -> str:
     return f"**{outcome.status}**: {outcome.reason}" if outcome and outcome.reason else ""
+
+
+def _dataset(journal: Journal) -> Dataset | None:
+    """The trial's corpus; None of a task without one."""
+    config, known = journal.config or journal.trial.values, journal.trial.corpus_digest
+    if not known:
+        return None
+    return Dataset(in_utf8(str(config.get("corpus.name") or "corpus"))[:500], known[:36])
 
 
 def _tags(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -32,6 +32,7 @@ from ablate.record.tracking import (
     MARK,
     NUM_PARAMETERS,
     STUDY_RUN,
+    TRIAL,
     Seen,
     StoredRun,
     unlimited,
@@ -145,7 +146,7 @@ class ServerSource:
         """The metrics by run and step."""
         steps: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
         by_name: dict[str, list[str]] = defaultdict(list)
-        for run in chunk:
+        for run in (run for run in chunk if TRIAL in run.data.tags):
             for name in run.data.metrics:
                 if not name.startswith(FINAL) and name != NUM_PARAMETERS:
                     by_name[name].append(run.info.run_id)

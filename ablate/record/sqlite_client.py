@@ -21,20 +21,29 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ablate.record import quiet
-from ablate.record.client import ClientTracking, translate_errors, write_files
+from ablate.record.client import (
+    CONTEXT,
+    DATASET_KIND,
+    TRAINING,
+    ClientTracking,
+    translate_errors,
+    write_files,
+)
 from ablate.record.places import check_uri, local_folder
 from ablate.record.tracking import (
     ALSO_IN,
+    ARM_RUN,
     HOME,
     LARGEST,
     MARK,
     RUN_NAME,
     TRIAL,
+    Dataset,
     MetricValue,
+    Recorded,
     Refused,
     RunLocation,
     RunToWrite,
-    StoredTrial,
     new_values,
 )
 from ablate.redaction import redacted
@@ -85,6 +94,8 @@ class DatabaseTracking(ClientTracking):
         self._runs, self._tags = models.SqlRun.__table__, models.SqlTag.__table__
         self._params, self._metrics = models.SqlParam.__table__, models.SqlMetric.__table__
         self._latest = models.SqlLatestMetric.__table__
+        self._datasets, self._inputs = models.SqlDataset.__table__, models.SqlInput.__table__
+        self._input_tags = models.SqlInputTag.__table__
         self._experiments_table = models.SqlExperiment.__table__
         self._engine = _engine(uri)
         self._user = _user()
@@ -100,8 +111,10 @@ class DatabaseTracking(ClientTracking):
             _insert(db, self._tags, "REPLACE", _pairs((w.run_id, w.changed_tags) for w in wanted))
             # A param is written once: in MLflow, params never change.
             _insert(db, self._params, "IGNORE", _pairs((w.run_id, w.run.params) for w in wanted))
-            self._delete_values(db, [w for w in wanted if w.row["start_time"] != w.run.start])
+            restarted = (w for w in wanted if w.run.restarts)
+            self._delete_values(db, [w for w in restarted if w.row["start_time"] != w.run.start])
             self._write_values(db, wanted)
+            self._write_datasets(db, wanted)
             for one in wanted:
                 self._write_status(db, one.run_id, one.run, one.tags.get(RUN_NAME))
                 self._store_artifacts(one.row["artifact_uri"], one.run.artifacts)
@@ -118,7 +131,7 @@ class DatabaseTracking(ClientTracking):
         rows = {**found, **new}
         return [_Wanted(run, rows[run.identity], known.get(run.identity)) for run in runs]
 
-    def recorded(self, experiments: Collection[str]) -> list[StoredTrial]:
+    def recorded(self, experiments: Collection[str]) -> list[Recorded]:
         runs, tags, known = self._runs.c, self._tags.c, self._experiments_table.c
         query = (
             self._tags.select()
@@ -127,16 +140,17 @@ class DatabaseTracking(ClientTracking):
             .join(self._experiments_table, runs.experiment_id == known.experiment_id)
             .where(known.name.in_(sorted(experiments)))
             .where(
-                tags.key.in_((TRIAL, MARK, HOME)) | tags.key.startswith(ALSO_IN, autoescape=True)
+                tags.key.in_((TRIAL, ARM_RUN, MARK, HOME))
+                | tags.key.startswith(ALSO_IN, autoescape=True)
             )
         )
         with translate_errors(self.uri), self._engine.begin() as db:
             rows = list(db.execute(query))
-        result: dict[str, StoredTrial] = {}
+        result: dict[str, Recorded] = {}
         for run_id, status, key, value in rows:
-            run = result.setdefault(run_id, StoredTrial(status, {}))
+            run = result.setdefault(run_id, Recorded(run_id, status, {}))
             run.tags[key] = value
-        return [run for run in result.values() if TRIAL in run.tags]
+        return [run for run in result.values() if {TRIAL, ARM_RUN} & run.tags.keys()]
 
     def _find(
         self, db: Any, identities: Sequence[tuple[str, str]]
@@ -182,7 +196,7 @@ class DatabaseTracking(ClientTracking):
         A trial that has started over began later; a study keeps the start of its first run.
         """
         values: dict[str, Any] = {"status": run.status, "end_time": run.end}
-        if run.identity[0] == TRIAL:
+        if run.restarts:
             values["start_time"] = run.start
         # A study that shares the trial has no name for it: the run keeps its own.
         name_column = {} if name is None else {"name": name}
@@ -201,6 +215,46 @@ class DatabaseTracking(ClientTracking):
         _insert(db, self._metrics, "ABORT", rows)
         last = {(row["run_uuid"], row["key"]): row for row in rows}
         _insert(db, self._latest, "REPLACE", [*last.values()])
+
+    def _write_datasets(self, db: Any, wanted: Sequence[_Wanted]) -> None:
+        """Add the datasets of runs that lack them, as MLflow's client would."""
+        read = [(w, w.run.dataset) for w in wanted if w.run.dataset is not None]
+        keys = {(w.row["experiment_id"], dataset) for w, dataset in read}
+        ids = {key: self._dataset_id(db, *key) for key in keys}
+        inputs = self._inputs.c
+        query = self._inputs.select().with_only_columns(inputs.source_id, inputs.destination_id)
+        runs_of = inputs.destination_id.in_([w.run_id for w, _ in read])
+        known = {tuple(row) for row in db.execute(query.where(runs_of))} if read else set()
+        pairs = [(ids[w.row["experiment_id"], dataset], w.run_id) for w, dataset in read]
+        rows = [
+            {
+                "input_uuid": run_id_of(pair),
+                "source_type": "DATASET",
+                "source_id": pair[0],
+                "destination_type": "RUN",
+                "destination_id": pair[1],
+            }
+            for pair in pairs
+            if pair not in known
+        ]
+        _insert(db, self._inputs, "IGNORE", rows)
+        named = {"name": CONTEXT, "value": TRAINING}
+        tags = [{"input_uuid": row["input_uuid"], **named} for row in rows]
+        _insert(db, self._input_tags, "IGNORE", tags)
+
+    def _dataset_id(self, db: Any, experiment_id: int, dataset: Dataset) -> str:
+        """The id of a dataset of an experiment, which is made if there is none."""
+        key = {"experiment_id": experiment_id, "name": dataset.name, "digest": dataset.digest}
+        new = {
+            "dataset_uuid": run_id_of(tuple(map(str, key.values()))),
+            "dataset_source_type": DATASET_KIND,
+            "dataset_source": dataset.source,
+        }
+        _insert(db, self._datasets, "IGNORE", [{**key, **new}])
+        query = self._datasets.select().with_only_columns(self._datasets.c.dataset_uuid)
+        for name, value in key.items():
+            query = query.where(self._datasets.c[name] == value)
+        return db.execute(query).scalar_one()
 
     def _delete_values(self, db: Any, restarted: Sequence[_Wanted]) -> None:
         """Delete what an attempt has left behind: these trials have started over."""
@@ -250,8 +304,8 @@ def _pairs(by_run: Iterable[tuple[str, Mapping[str, str]]]) -> list[dict[str, An
     ]
 
 
-def run_id_of(identity: tuple[str, str]) -> str:
-    """A run id of 32 hexadecimal digits, like MLflow's own."""
+def run_id_of(identity: tuple[str, ...]) -> str:
+    """An id of 32 hexadecimal digits, like MLflow's own."""
     return hashlib.sha256("=".join(identity).encode()).hexdigest()[:32]
 
 

@@ -7,6 +7,7 @@ is recorded twice: a metric has one value per step.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from ablate.results.facts import HOME, REASON, STUDY_RUN, TRIAL
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
+ARM_RUN = "ablate.arm_run"  # the tag of the run of an arm of a study
 MARK = "ablate.mark"  # how much of the journal the run shows
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
 FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
@@ -41,6 +43,19 @@ class MetricValue:
     step: int
 
 
+@dataclass(frozen=True)
+class Dataset:
+    """The data that a run read: MLflow shows it as the run's dataset."""
+
+    name: str
+    digest: str
+
+    @property
+    def source(self) -> str:
+        """Where it is from, as MLflow stores it."""
+        return json.dumps({"uri": self.name})
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunToWrite:
     """What a run should look like. `identity` is a tag that is unique on the whole server."""
@@ -55,6 +70,12 @@ class RunToWrite:
     params: Mapping[str, str] = field(default_factory=dict)
     metric_values: Sequence[MetricValue] = ()
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
+    dataset: Dataset | None = None
+
+    @property
+    def restarts(self) -> bool:
+        """Return whether a later start means that it is done again; a study's run goes on."""
+        return self.identity[0] == TRIAL
 
     def all_tags(self, existing: Mapping[str, str] | None) -> dict[str, str]:
         """The tags to set, given the tags of the existing run (None if there is none yet).
@@ -77,10 +98,11 @@ class RunLocation:
 
 
 @dataclass(frozen=True)
-class StoredTrial:
-    """What a server has of a trial: the status of its run, and at least the tags that say how much
-    of the journal the run shows, and to which studies the run belongs."""
+class Recorded:
+    """What a server has of a trial or an arm: its run's id and status, and at least the tags that
+    say how much the run shows, and to which studies it belongs."""
 
+    run_id: str
     status: str
     tags: dict[str, str]
 

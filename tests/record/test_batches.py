@@ -76,7 +76,7 @@ def test_a_batch_is_one_commit_and_a_few_statements_whatever_its_size(
 ) -> None:
     """A commit for each trial delivers 23 trials a second, and a search for each ever fewer."""
     commits, few = statements(make_workspace(), BATCH, monkeypatch)
-    assert commits == 1 and few < 12
+    assert commits == 1 and few < 16
     monkeypatch.setattr(DatabaseTracking, "batch", 4 * BATCH)
     assert statements(make_workspace(), 4 * BATCH, monkeypatch) == (1, few)
     monkeypatch.setattr(DatabaseTracking, "batch", BATCH)
@@ -108,10 +108,10 @@ def test_a_sync_that_is_killed_in_a_batch_is_resumed(workspace, monkeypatch, at)
 
         def killed(self: Any, experiment: str, batch: Any) -> Any:
             calls.append(batch)
-            if len(calls) == 4 and at == "write":  # the study's own run comes first
+            if len(calls) == 5 and at == "write":  # the study's own run and its arms' come first
                 patch.setattr(self, "_store_artifacts", dies)
             put = put_all(self, experiment, batch)
-            if len(calls) == 4:
+            if len(calls) == 5:
                 raise Killed  # before the batch is noted
             return put
 
@@ -229,5 +229,7 @@ def test_what_a_server_has_is_read_without_what_is_not_compared(workspace) -> No
     recorder = workspace.recorder(make_study())
     recorder.open()
     finish(recorder)
-    (first, _) = recorder._tracking.recorded(["mix@laptop"])  # type: ignore[union-attr]
+    (_, first, _) = sorted(
+        recorder._tracking.recorded(["mix@laptop"]), key=lambda run: len(run.tags)
+    )  # type: ignore[union-attr]
     assert set(first.tags) == {"ablate.trial", "ablate.mark", "ablate.study_key"}

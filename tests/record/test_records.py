@@ -20,6 +20,7 @@ from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
+    arm_runs,
     finish,
     make_journal,
     make_study,
@@ -56,7 +57,9 @@ def test_a_trial_and_its_study(workspace, via) -> None:
     run = trial_runs(workspace.uri)[FIRST]
     assert study["experiment"] == run["experiment"] == study["name"] == "mix@laptop"
     assert (study["status"], run["status"]) == ("FINISHED", "FINISHED")
-    assert run["tags"]["mlflow.parentRunId"] == study["id"]
+    arm = arm_runs(workspace.uri)["mix@laptop/(15,5,0,0)"]
+    assert run["tags"]["mlflow.parentRunId"] == arm["id"]
+    assert arm["tags"]["mlflow.parentRunId"] == study["id"]
     assert run["name"] == run["tags"]["mlflow.runName"] == "(15,5,0,0) seed 1"
     assert (run["start"], run["end"]) == (START, START + 1500)
     points = [(1, 100.0, START + 500), (2, 50.0, START + 1000), (3, 100 / 3, START + 1500)]
@@ -328,7 +331,7 @@ def _prepare(workspace: Any) -> None:
 def _seen(workspace: Any) -> list[dict[str, Any]]:
     plain = [_comparable(run) for run in on_server(workspace.uri)]
     for run in plain:
-        if "ablate.study_run" in run["tags"]:
+        if {"ablate.study_run", "ablate.arm_run"} & run["tags"].keys():
             del run["start"], run["end"]
     return sorted(plain, key=str)
 
@@ -565,7 +568,7 @@ def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
     again.open()
     finish(again)
     active = [run for run in on_server(workspace.uri) if run["stage"] == "active"]
-    assert len(active) == 2
+    assert len(active) == 3  # of the study, its arm and the trial
 
 
 def test_two_studies_that_start_at_once_make_one_run_of_a_trial_that_both_have(workspace) -> None:

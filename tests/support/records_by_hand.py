@@ -218,6 +218,14 @@ def trial_runs(uri: str) -> dict[str, dict[str, Any]]:
     return by_id
 
 
+def arm_runs(uri: str) -> dict[str, dict[str, Any]]:
+    """The runs of arms, by `study@scale/arm`."""
+    result = [run for run in on_server(uri) if "ablate.arm_run" in run["tags"]]
+    by_key = {run["tags"]["ablate.arm_run"]: run for run in result}
+    assert len(by_key) == len(result), "an arm has several runs"
+    return by_key
+
+
 def study_runs(uri: str) -> dict[str, dict[str, Any]]:
     result = [run for run in on_server(uri) if "ablate.study_run" in run["tags"]]
     by_key = {run["tags"]["ablate.study_run"]: run for run in result}

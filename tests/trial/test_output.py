@@ -23,7 +23,6 @@ from ablate.engine.failures import last_output
 from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store import printed
-from ablate.store.attempt import Attempt
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.trial.output import LONGEST_LINE, MOST_LINES, Output
@@ -204,11 +203,12 @@ def test_status_shows_what_a_trial_printed(tmp_path, monkeypatch):
         show_log(store, None)
 
 
-def test_an_output_that_a_reason_shows_is_not_shown_again():
-    trial = make_trial(
-        resolve({"backbone": "lstm", "head": "softmax"}), values={}, seed=1, corpus_digest=""
-    )
-    journal = journals.Journal(trial, attempts=[Attempt(output=("one", "two"))])
+def test_an_output_that_a_reason_shows_is_not_shown_again(tmp_path, monkeypatch):
+    def says(run):
+        print("one\ntwo")
+        return {"valid_accuracy": 0, "test_accuracy": 0}
+
+    journal = ended(says, tmp_path, monkeypatch)
     assert last_output(journal) == ["  Its last output:", "    one", "    two"]
     journal.outcome = Outcome(status=Status.FAILED, reason="it failed\none\ntwo")
     assert last_output(journal) == []

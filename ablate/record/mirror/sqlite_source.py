@@ -21,12 +21,17 @@ from urllib.parse import quote
 
 from ablate.errors import RecordError
 from ablate.record.places import local_folder
-from ablate.record.tracking import ALSO_IN, MARK, Seen, StoredRun, unlimited
+from ablate.record.tracking import ALSO_IN, ARM_RUN, MARK, STUDY_RUN, Seen, StoredRun, unlimited
 
 BATCH = 500  # runs read at a time
 MOST_COLUMNS = 1000  # metrics in one query: SQLite allows 2,000 columns
 # One parameter for any number of runs: SQLite limits how many parameters a statement has.
 CHOSEN = "run_uuid IN (SELECT value FROM json_each(?))"
+OF_ARMS = "SELECT run_uuid FROM tags WHERE key = ?"
+# A study's run has metrics of its arms, which would be columns of no trial.
+CHOSEN_TRIALS = (
+    f"{CHOSEN} AND run_uuid NOT IN (SELECT run_uuid FROM tags WHERE key = '{STUDY_RUN}')"
+)
 BUSY_SECONDS = 20.0  # to wait for a writer
 AFTER_ALSO_IN = ALSO_IN[:-1] + chr(ord(ALSO_IN[-1]) + 1)  # the first key after those tags
 
@@ -64,10 +69,12 @@ class DatabaseSource:
             "SELECT run_uuid, start_time, status, end_time FROM runs "
             "WHERE lifecycle_stage = 'active'"
         )
+        # Of arms, the mirror has what the study's table counts.
+        arms = {run_id for (run_id,) in db.execute(OF_ARMS, (ARM_RUN,))}
         return {
             run_id: Seen(start or 0, "|".join((marks[run_id], status, str(end), *shared[run_id])))
             for run_id, start, status, end in runs
-            if run_id in marks
+            if run_id in marks and run_id not in arms
         }
 
     def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
@@ -124,7 +131,7 @@ def _pairs(db: sqlite3.Connection, table: str, ids: str) -> dict[str, dict[str, 
 
 def _latest(db: sqlite3.Connection, ids: str) -> dict[str, dict[str, float]]:
     latest: dict[str, dict[str, float]] = defaultdict(dict)
-    query = f"SELECT run_uuid, key, value, is_nan FROM latest_metrics WHERE {CHOSEN}"
+    query = f"SELECT run_uuid, key, value, is_nan FROM latest_metrics WHERE {CHOSEN_TRIALS}"
     for run_id, key, value, is_nan in db.execute(query, (ids,)):
         latest[run_id][key] = math.nan if is_nan else unlimited(value)
     return latest
@@ -142,7 +149,7 @@ def _steps(
         names = every[first : first + MOST_COLUMNS]
         query = (
             f"SELECT {', '.join(['run_uuid', 'step', *[metric] * len(names)])} FROM metrics "
-            f"WHERE {CHOSEN} GROUP BY run_uuid, step ORDER BY run_uuid, step"
+            f"WHERE {CHOSEN_TRIALS} GROUP BY run_uuid, step ORDER BY run_uuid, step"
         )
         for run_id, step, *values in db.execute(query, [*names, ids]):
             numbers = {n: _number(v) for n, v in zip(names, values, strict=True) if v is not None}
