@@ -27,6 +27,7 @@ from ablate.store.workspace import Workspace
 from ablate.study import cost
 from ablate.study.chains import confirm_search
 from ablate.study.file import load
+from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Chains, Plan, PlannedSearch
 
@@ -35,22 +36,24 @@ EXAMPLE = "ablate plan studies/x.py --scale paper"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate plan`."""
-    parser.add_argument("file", help="the study file, or a shipped study's name")
-    parser.add_argument("--scale", help="one of the study's scales (default: the first)")
+    _options.add_study(parser)
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Return what a study would train, and its cost."""
-    return show_plan(options.file, options.scale, _options.workspace(options))
+    changes, workspace = _options.overrides(options), _options.workspace(options)
+    return show_plan(options.file, options.scale, workspace, changes)
 
 
 WIDTH = 100
 
 
-def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
+def show_plan(
+    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
+) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
-    study = load(file)
+    study, scale = overridden(load(file), scale, changes or Overrides())
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data)
     searches = _left(plan, workspace.store)
@@ -61,8 +64,10 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     return "\n".join(
         [
             f"{plan.record.key}: {plan.record.question}",
+            *_changed(plan),
             f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
             f"base arm '{plan.record.base_arm}'",
+            *_text(plan, workspace),
             "",
             *_arms(plan, done),
             "",
@@ -89,9 +94,22 @@ def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
     return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
 
 
+def _changed(plan: Plan) -> list[str]:
+    return [f"changed on the command line: {plan.record.changed}"] if plan.record.changed else []
+
+
 def _read(plan: Plan) -> str:
     record = plan.record
     return f"corpus {record.corpus} ({record.corpus_digest}), " if record.corpus else ""
+
+
+def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
+    """Describe the text that models read: tokens, vocabulary, words that training never has."""
+    from ablate.data.kinds import described, source_of
+
+    config = plan.configs[plan.study.base_arm]
+    if config.data and config.kind.slots and config.kind.name != "encoder_decoder":
+        yield described(source_of(config.data, workspace.data))
 
 
 def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:

@@ -101,6 +101,7 @@ def make_record(
         notes=(*study.design.notes, *filter(None, [scale.note])),
         published_scale=scale.published,
         smoke=scale.smoke,
+        changed=scale.changed,
     )
 
 

@@ -291,6 +291,7 @@ class Scale(Word):
         brief: Shorten every trial, as its kind of task says. `smoke` sets it.
         smoke: The scale only shows that everything runs, so `ablate compare --except` leaves its
             trials out. `smoke` sets it.
+        changed: What the command line changed of this scale. `ablate study` sets it.
     """
 
     corpus: str = "grammar"
@@ -313,3 +314,4 @@ class Scale(Word):
     stage_changes: Mapping[str, Values] = field(default_factory=dict)
     brief: bool = False
     smoke: bool = False
+    changed: str = ""
