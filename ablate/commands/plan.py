@@ -7,6 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
@@ -30,6 +31,7 @@ from ablate.study.file import load
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Chains, Plan, PlannedSearch
+from ablate.study.words import Search
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
 
@@ -143,13 +145,26 @@ def _searches(plan: Plan) -> list[str]:
     )
     return [
         f"{tuned} is tuned first: {counted(repeats, 'search')} of {words.trials} trials over "
-        f"{words.space} ({', '.join([words.sampler, *options, how])}, early stopping: "
-        f"{words.early_stopping or 'no'}),",
+        f"{_space_name(words.space)} ({', '.join([words.sampler, *options, how])}, early stopping: "
+        f"{_stopping(words)}),",
         then,
         *_inherited(plan),
         *_not_searched(plan),
         "",
     ]
+
+
+def _stopping(words: Search) -> str:
+    """How trials that fall behind are stopped."""
+    if words.early_stopping is None:
+        return "no"
+    start = f" from epoch {words.min_epochs} on" if words.min_epochs > 1 else ""
+    return f"{words.early_stopping}, one in {words.reduction} continues{start}"
+
+
+def _space_name(space: str | Mapping[str, Any]) -> str:
+    """The name of a space, or the rows of one that the study's file has."""
+    return space if isinstance(space, str) else f"the study's own space of {', '.join(space)}"
 
 
 def _inherited(plan: Plan) -> list[str]:

@@ -3,9 +3,9 @@
     DATA/own/pydoc/{train,valid,test}.txt    the text as trials read it
     DATA/own/pydoc/source.json               where it is from, how it was split, and the hashes
 
-One file, or a folder of files, is split by shares of its words into three contiguous blocks of whole
-lines, in this order: a random split would put neighbours of test lines into training. A folder with
-a file for each split (`train.txt`, `valid.jsonl` ...) is taken as it is split.
+One file, or a folder of files, is split by shares of its words into three contiguous blocks of
+whole lines, in this order: a random split would put neighbours of test lines into training. A
+folder with a file for each split (`train.txt`, `valid.jsonl` ...) is taken as it is split.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _write(
     empty = [split for split, number in zip(SPLITS, blocks, strict=True) if not number]
     if empty:
         raise CorpusError(
-            f"{source}: with {sum(blocks):,} lines, the split {empty[0]} would have none: splits are "
+            f"{source}: of {sum(blocks):,} lines, the split {empty[0]} would have none: splits are "
             "blocks of whole lines. Instead: a longer text, more line breaks, or other --shares."
         )
     lines = whole()

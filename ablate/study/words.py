@@ -27,6 +27,7 @@ from ablate.config.fields import limited
 from ablate.errors import StudyError, wrong_value
 
 Values = Mapping[str, Any]
+UNCHANGED = (3, 1)  # reduction and min_epochs of early stopping
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
 
 
@@ -68,12 +69,16 @@ class Search(Word):
     exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
 
     Args:
-        space: The name of a search space, as `ablate spaces` lists them, or the path of its file.
+        space: The name of a search space, as `ablate spaces` lists them, the path of its file, or
+            its rows: `{"Learning rate": {"field": "optimizer.learning_rate", "range": [0.1, 9]}}`.
         trials: Maximum number of trials per arm and search.
         sampler: How values are suggested: `"tpe"`, `"random"`, or one of your own.
         options: Options of the sampler, as `ablate components sampler tpe` lists them:
             `{"n_startup_trials": 20}`.
         early_stopping: Stop trials that fall behind, by `"asha"` or `"hyperband"`.
+        reduction: Early stopping lets one in this many trials continue at each of its steps.
+        min_epochs: The first epoch at which early stopping may stop a trial; its next steps are
+            `reduction` times as late each. Raise it where curves cross.
         synchronous: Wait for each batch of trials, so that the search repeats exactly.
         batch: Trials per batch of a synchronous search.
         repeats: Independent searches per arm, each with a seed of its own. A verdict needs three.
@@ -84,11 +89,13 @@ class Search(Word):
         also: Fields that an arm sets, to be searched in the other arms too.
     """
 
-    space: str
+    space: str | Mapping[str, Values]
     trials: int = limited(low=1)
     sampler: str = "tpe"
     options: Values = field(default_factory=dict)
     early_stopping: str | None = limited(None, choices=(None, "asha", "hyperband"))
+    reduction: int = limited(UNCHANGED[0], low=2)
+    min_epochs: int = limited(UNCHANGED[1], low=1)
     synchronous: bool = False
     batch: int = limited(4, low=1, high=1000)
     repeats: int = limited(1, low=1)
@@ -103,6 +110,11 @@ class Search(Word):
             raise StudyError(
                 "a synchronous search repeats exactly, and stopping trials early would make it "
                 "depend on timing. Instead: leave out either synchronous or early_stopping."
+            )
+        if not self.early_stopping and (self.reduction, self.min_epochs) != UNCHANGED:
+            raise StudyError(
+                "reduction and min_epochs are of early stopping, and this search has none. Instead: "
+                'leave them out, or add early_stopping="asha".'
             )
 
 

@@ -365,14 +365,19 @@ def _chosen_by(journal: Journal, metric: Metric) -> float:
 
 
 def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
-    if planned.words.early_stopping == "asha":
-        return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
-    if planned.words.early_stopping == "hyperband":
+    words = planned.words
+    if words.early_stopping == "asha":
+        return optuna.pruners.SuccessiveHalvingPruner(
+            min_resource=words.min_epochs, reduction_factor=words.reduction
+        )
+    if words.early_stopping == "hyperband":
         most = plan_search_trial(plan, planned, {}, 0).config.num_epochs
         if most is None:
             raise StudyError(
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "
                 'config a field `epochs`, or use early_stopping="asha".'
             )
-        return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=most)
+        return optuna.pruners.HyperbandPruner(
+            min_resource=words.min_epochs, max_resource=most, reduction_factor=words.reduction
+        )
     return optuna.pruners.NopPruner()
