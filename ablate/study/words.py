@@ -113,7 +113,7 @@ class Search(Word):
             )
         if not self.early_stopping and (self.reduction, self.min_epochs) != UNCHANGED:
             raise StudyError(
-                "reduction and min_epochs are of early stopping, and this search has none. Instead: "
+                "reduction and min_epochs are of early stopping, which this search lacks. Instead: "
                 'leave them out, or add early_stopping="asha".'
             )
 

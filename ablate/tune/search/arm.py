@@ -29,7 +29,7 @@ from ablate.config.identity import Trial
 from ablate.config.merge import merge
 from ablate.config.metrics import Metric
 from ablate.config.streams import derived_seed
-from ablate.errors import RecordError, StudyError, TrialError
+from ablate.errors import RecordError, StudyError, TrialError, wrong_value
 from ablate.redaction import redacted
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
@@ -377,6 +377,9 @@ def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "
                 'config a field `epochs`, or use early_stopping="asha".'
             )
+        if words.min_epochs > most:
+            expected = f"no more than the {most} epochs that a trial has"
+            raise StudyError(wrong_value("min_epochs", words.min_epochs, expected, "Search"))
         return optuna.pruners.HyperbandPruner(
             min_resource=words.min_epochs, max_resource=most, reduction_factor=words.reduction
         )
