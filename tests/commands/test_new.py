@@ -21,16 +21,19 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [[], ["--task"]])
-def test_a_study_runs_in_an_empty_folder(folder, capsys, kind):
+@pytest.mark.parametrize(
+    ("kind", "epochs", "arm"),
+    [([], "training.epochs=1", "*0.1"), (["--task"], "my_question.epochs=2", "*0.5")],
+)
+def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
     assert main(["new", "my_question.py", *kind]) == 0
     assert "ablate study my_question.py" in capsys.readouterr().out
-    # Two seeds and two epochs: the tests have no time for the whole.
-    epochs = "my_question.epochs=2" if kind else "training.epochs=1"
-    assert main(["study", "my_question.py", "--local", "--seeds", "2", "--set", epochs]) == 0
+    # Two seeds of two arms: the tests have no time for the whole.
+    changes = ["--seeds", "2", "--set", epochs, "--arms", arm]
+    assert main(["study", "my_question.py", "--local", *changes]) == 0
     assert "changed on the command line: --seeds 2" in capsys.readouterr().out
     assert main(["status", "my_question.py"]) == 0
-    assert "6        0       0         0       0     0       6" in capsys.readouterr().out
+    assert "4        0       0         0       0     0       4" in capsys.readouterr().out
 
 
 def test_every_slot_with_a_contract_has_a_model_to_copy():
