@@ -1,4 +1,4 @@
-"""Write a small study, a training, or a technique with its test, to start from."""
+"""Write a small study, a training, or a technique and its test."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def find(name: str, near: Path | None) -> Path:
         if path.is_file():
             return path
     names = sorted({path.stem for folder in folders(near) for path in folder.glob("*.toml")})
-    raise SpaceError(unknown("search space", name, [*names, *(path.stem for path in here())]))
+    raise SpaceError(unknown("search space", name, names))
 
 
 def here() -> list[Path]:
