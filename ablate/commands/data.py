@@ -93,7 +93,7 @@ def _shares(text: str) -> tuple[float, ...]:
 
 
 def _add(options: argparse.Namespace, folder: str) -> None:
-    """Import a text, encode it, and say what it has become."""
+    """Import a text, encode it, and print its splits and its numbers of tokens."""
     if options.name is None or options.path is None:
         raise ConfigError(
             "ablate data add needs a NAME and a PATH, such as: ablate data add my_text text.txt"

@@ -24,7 +24,7 @@ from ablate.store.workspace import Workspace, held, log_held
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What forgetting a study deletes, and what it leaves."""
+    """The trials and runs that forgetting a study deletes, and those that stay."""
 
     record: StudyRecord
     trials: tuple[str, ...]  # in the store, and of no other study
