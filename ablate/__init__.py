@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.data.kinds import DataSource as DataSource
     from ablate.engine.run import load as load
     from ablate.engine.run import run as run
+    from ablate.judging.judge import judge as judge
     from ablate.study.designs import factorial as factorial
     from ablate.study.designs import fractional_factorial as fractional_factorial
     from ablate.study.designs import leave_one_out as leave_one_out

@@ -38,6 +38,7 @@ EXAMPLES = """examples:
   ablate query "SELECT * FROM arms"                query all records in SQL
   ablate compare --except head                     what changing the head bought, in any study
   ablate compare takase2018doc doc_layer_mix       our numbers next to the paper's
+  ablate judge r.csv --arm model --metric acc --better higher   results of a loop of your own
   ablate report doc_layer_mix                      everything on one page, with plots
   ablate ui                                        open the MLflow UI on the records
 """

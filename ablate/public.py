@@ -21,6 +21,7 @@ HOMES = {
     "Study": "ablate.study.study",
     "factorial": "ablate.study.designs",
     "fractional_factorial": "ablate.study.designs",
+    "judge": "ablate.judging.judge",
     "leave_one_out": "ablate.study.designs",
     "load": "ablate.engine.run",
     "one_at_a_time": "ablate.study.designs",

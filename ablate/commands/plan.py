@@ -19,6 +19,7 @@ from ablate.config.resolve import resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.forecast import Forecast
+from ablate.results.looks import looks_of
 from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -28,6 +29,7 @@ from ablate.store.workspace import Workspace
 from ablate.study import cost
 from ablate.study.chains import confirm_search
 from ablate.study.file import load
+from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Chains, Plan, PlannedSearch
@@ -57,7 +59,7 @@ def show_plan(
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
     study, scale = overridden(load(file), scale, changes or Overrides())
     check_analyses(study)
-    plan = make_plan(study, scale, data=workspace.data)
+    plan = _after_looks(make_plan(study, scale, data=workspace.data), workspace.store)
     searches = _left(plan, workspace.store)
     plan = replace(plan, record=_so_far(plan, searches))
     known = journals.read_all(workspace.store, plan.record.trial_ids())
@@ -70,6 +72,7 @@ def show_plan(
             f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
             f"base arm '{plan.record.base_arm}'",
             *_text(plan, workspace),
+            *_looks(plan.record),
             "",
             *_arms(plan, done),
             "",
@@ -78,6 +81,27 @@ def show_plan(
             _cost(plan, searches, done, workspace),
         ]
     )
+
+
+def _after_looks(plan: Plan, store: Store) -> Plan:
+    """Return the plan with the looks on record, without what they have decided."""
+    plan = with_history(plan, store)
+    looks = looks_of(plan.record)
+    if not (looks.are_several and looks.made):
+        return plan
+    before = {arm.name: arm.stopped_at for arm in study_record.read(store, plan.record.key).arms}
+    for num in looks.made:
+        plan = without(plan, {arm for arm, at in before.items() if at == num}, num)
+    return plan
+
+
+def _looks(record: StudyRecord) -> Iterator[str]:
+    """The looks planned and made, and what the former mean for the number of trials."""
+    looks = looks_of(record)
+    if not str(looks):
+        return
+    ahead = looks.are_several and looks.last < looks.pairs
+    yield f"{looks}{'; an arm that one decides trains no more' if ahead else ''}"
 
 
 def _so_far(plan: Plan, searches: Sequence[SearchLeft]) -> StudyRecord:
@@ -92,7 +116,9 @@ def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
     record = plan.record
     num = record.num_trials()
     searched = ", with those of searches and what confirms their winners" if plan.searches else ""
-    left = f"{'up to ' if record.to_come.total() else ''}{num - len(done)} left"
+    looks = looks_of(record)
+    at_most = record.to_come.total() or (looks.are_several and looks.last < looks.pairs)
+    left = f"{'up to ' if at_most else ''}{num - len(done)} left"
     return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.engine.failures import last_output
+from ablate.results.looks import looks_of
+from ablate.results.replication import counted
 from ablate.store import glance, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
@@ -69,8 +71,21 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     if len(rows) > 1:
         rows.append(["all arms", *_counts(record, None, known, alive)])
     lines += text.lines(table_of(["arm", *COLUMNS], rows))
+    lines += _looks(record)
     troubled = [trial_id for trial_id, seen in known.items() if seen.is_troubled]
     return "\n".join([*lines, *_troubles(journals.read_all(workspace.store, troubled))])
+
+
+def _looks(record: StudyRecord) -> list[str]:
+    """The looks that were planned and made, and the arms that they decided."""
+    looks = looks_of(record)
+    stopped = [
+        f"{arm.name} decided at {arm.stopped_at} of {counted(looks.pairs, looks.unit)}"
+        for arm in record.arms
+        if arm.stopped_at is not None
+    ]
+    lines = [*filter(None, [str(looks)]), *stopped]
+    return ["", *lines] if lines else []
 
 
 def _troubles(troubled: Mapping[str, Journal]) -> list[str]:

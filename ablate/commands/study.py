@@ -44,6 +44,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a Ray cluster, or its name in clusters.toml (default: $RAY_ADDRESS)",
     )
     parser.add_argument(
+        "--replicate",
+        nargs="?",
+        type=_options.count,
+        const=1,
+        metavar="N",
+        help="run it on seeds that it has not used, as a study of its own (N: for the Nth time)",
+    )
+    parser.add_argument(
         "-v", "--verbose", action="store_true", help="show Ray's and Tune's own messages"
     )
     _options.add_locations(parser)
@@ -52,6 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
     from ablate.engine.run import RunOptions
+    from ablate.study.replicate import replicated
 
     changes = _options.overrides(options)
     command = resume_command(options)  # before the cluster's name becomes an address
@@ -65,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
     workspace = _options.workspace(options)
     with _interruptible(command):
         study, scale = overridden(load(options.file), options.scale, changes)
+        if options.replicate is not None:
+            study, scale = replicated(study, scale, options.replicate, workspace.store)
         return run_and_show(study, scale, workspace, chosen, command)
 
 
@@ -76,6 +87,7 @@ def resume_command(options: argparse.Namespace) -> str:
         value = getattr(options, name)
         words += [] if value is None else [f"--{name}", redacted(str(value))]
     words += _options.overrides(options).words
+    words += [] if options.replicate is None else ["--replicate", str(options.replicate)]
     return shlex.join([*words, *(["--local"] if options.local else [])])
 
 

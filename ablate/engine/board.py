@@ -78,11 +78,15 @@ class Board:
         self.take_record(record)
 
     def take_record(self, record: StudyRecord) -> None:
-        """Update the plan, which grows as searches request trials."""
+        """Update the plan, which grows as searches request trials, and loses those of arms that a
+        look decided."""
         self.record, self.metric = record, record.metric
         to_come = record.to_come
         for arm in record.arms:
             self._arm(arm.name).to_come = to_come[arm.name]
+            if arm.stopped_at is not None:
+                self._arm(arm.name).planned.intersection_update(record.trial_ids(arm.name))
+        self._known = set[str]().union(*(arm.planned for arm in self.arms.values()))
         for trial in record.trials:
             self._plan(trial.id, trial.arm)
             if trial.final:

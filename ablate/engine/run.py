@@ -21,10 +21,11 @@ from typing import Any
 
 from ablate.compare.formats import markdown, text
 from ablate.compare.material import Material, open_study
+from ablate.compare.table.provenance import contents_of
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
-from ablate.config.identity import Trial
+from ablate.config.identity import Trial, digest
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.failures import troubles
@@ -217,6 +218,7 @@ def _run_plan(
             summary = summarise(schedule.plan.record, ended)
             tables = _write_tables(summary, workspace)
             if schedule.complete:
+                schedule.looked(digest(contents_of(summary, ended)))
                 analyse(schedule.plan, ended, workspace, screen.note)
                 tables |= _report(summary, ended, store, screen.note)
         if schedule.complete:

@@ -7,7 +7,7 @@ Losses are on that metric's scale, and lower is better for any metric: nats, acc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ablate.config.metrics import Metric
 from ablate.results.replication import MIN_PAIRS
@@ -74,6 +74,8 @@ class ArmResult:
     unmeasured: int = 0  # models of these trials that are planned to be measured, and are not yet
     against: str | None = None  # the arm it is compared with, if not the base arm
     together: bool = False  # all its seeds together give one result
+    fates: Mapping[int, str] = field(default_factory=dict)  # seed index -> what became of it
+    stopped_at: int | None = None  # the pairs at which a look decided it, if it trains no more
     others: tuple[Measured, ...] = ()  # of the study's columns
 
     @property

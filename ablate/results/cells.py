@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, SPLITS, Metric
 from ablate.results.arm import ArmResult, Cell, Counts, EnsembleResult, Measured
+from ablate.results.replication import replication_of
 from ablate.results.result import MISSING, Result
 from ablate.results.spread import mean, spread
 from ablate.store.outcome import Status
-from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
+from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
 
 LossesBySplit = Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
 ENDED = (Status.COMPLETED, Status.DIVERGED, Status.FAILED, Status.PRUNED)
@@ -21,6 +23,7 @@ class Cells:
 
     def __init__(self, record: StudyRecord, results: Mapping[str, Result]) -> None:
         self._record, self._results, self._metric = record, results, record.metric
+        self._replication = replication_of(record)
         self._finals: dict[str, list[PlannedTrial]] = {}
         for trial in record.trials:
             if trial.final and trial.stage != StageName.ENSEMBLE:
@@ -53,11 +56,12 @@ class Cells:
         done = [t.id for t in finals if self._own_fate(t.id) == Status.COMPLETED]
         measured = self._measured(arm, self._metric, arm.published)
         lineages = [trial_id for final in done for trial_id in self._lineage(final)]
+        fates = self._fates(arm, finals)
         return ArmResult(
             name=arm.name,
             is_base=arm.name == self._record.base_arm,
             num_parameters=self._num_parameters(arm, done),
-            counts=self._counts(arm, finals),
+            counts=_counts(fates.values()),
             measured=measured,
             tokens=round(self._tokens(lineages) / max(1, len(done))),
             seconds=self.seconds(self._record.trial_ids(arm.name)),
@@ -66,6 +70,8 @@ class Cells:
             values=measured.losses[self.split],
             against=arm.against,
             together=arm.together,
+            fates=fates,
+            stopped_at=arm.stopped_at,
             others=tuple(
                 self._measured(arm, metric, arm.published_columns.get(metric.name, {}))
                 for metric in self._record.columns
@@ -134,36 +140,55 @@ class Cells:
             floor_ratio=mean(shown) / metric.show(floor) if floor else None,
         )
 
-    def _counts(self, arm: ArmRecord, finals: list[PlannedTrial]) -> Counts:
-        """Count by fate. A searched arm's final trials are planned only when its search has ended,
-        but their number is known before."""
-        searches = (s for s in self._record.searches if s.seed_index is None)
-        repeats = {search.repeat for search in searches if search.arm == arm.name}
-        results = 1 if arm.together else self._record.num_seeds
-        planned = max(len(finals), results * max(1, len(repeats)))
-        fates = [self._fate(trial.id) for trial in finals]
-        fates += self._never_planned(arm.name, results)
-        ended = {name: fates.count(name) for name in ENDED}
-        return Counts(planned=planned, missing=planned - sum(ended.values()), **ended)
+    def _fates(self, arm: ArmRecord, finals: list[PlannedTrial]) -> dict[int, str]:
+        """What became of each of an arm's results, by seed index.
 
-    def _never_planned(self, arm: str, results: int) -> list[str]:
-        """What became of the results that a search without a winner leaves unplanned.
-
-        `results`: how many confirm the winner of a search of settings. What they would have built
-        on decides: the finished model, or the search's trials.
+        A searched arm's final trials are planned only when its search has ended, but their number
+        is known before. An arm that a look decided has no results beyond.
         """
-        fates: list[str] = []
+        searches = [s for s in self._record.searches if s.arm == arm.name and s.seed_index is None]
+        expected = [range(self._record.num_seeds), *(self._confirms(arm, s) for s in searches)]
+        if arm.together and not searches:
+            expected = [self._joint(0)]
+        fates = dict.fromkeys((index for indices in expected for index in indices), MISSING)
+        fates |= self._never_planned(arm)
+        fates |= {trial.seed_index: self._fate(trial.id) for trial in finals}
+        pair, end = self._replication.pair, arm.stopped_at
+        return {index: fates[index] for index in sorted(fates) if end is None or pair(index) < end}
+
+    def _confirms(self, arm: ArmRecord, search: SearchRecord) -> range:
+        """The seed indices of the results that confirm the winner of a search of settings."""
+        if arm.together:
+            return self._joint(search.repeat)
+        num = self._record.num_seeds
+        return range(search.repeat * num, (search.repeat + 1) * num)
+
+    def _joint(self, repeat: int) -> range:
+        """The index of a result over all seeds: after those of the seeds of all searches."""
+        repeats = max((s.repeat + 1 for s in self._record.searches), default=1)
+        index = repeats * self._record.num_seeds + repeat
+        return range(index, index + 1)
+
+    def _never_planned(self, arm: ArmRecord) -> dict[int, str]:
+        """What became of the results that a search without a winner leaves unplanned, by seed
+        index.
+
+        What they would have built on decides: the finished model, or the search's trials.
+        """
+        fates: dict[int, str] = {}
         for search in self._record.searches:
-            if search.arm == arm and search.ended and search.chosen is None:
-                of_model = search.seed_index is not None
+            if search.arm == arm.name and search.ended and search.chosen is None:
+                of_model = search.seed_index
                 tried = [
                     self._own_fate(trial.id)
                     for trial in self._record.trials
-                    if of_model and (trial.arm, trial.seed_index) == (arm, search.seed_index)
+                    if of_model is not None
+                    and (trial.arm, trial.seed_index) == (arm.name, of_model)
                 ]
                 tried += map(self._own_fate, search.trials)
                 selected = (f for f in tried if f in (Status.DIVERGED, Status.PRUNED))
-                fates += [next(selected, Status.FAILED)] * (1 if of_model else results)
+                indices = self._confirms(arm, search) if of_model is None else [of_model]
+                fates |= dict.fromkeys(indices, next(selected, Status.FAILED))
         return fates
 
     def _fate(self, trial_id: str) -> str:
@@ -237,3 +262,9 @@ class Cells:
     def seconds(self, trial_ids: Iterable[str]) -> float:
         """Return how long the epochs of these trials took."""
         return sum(self._results[t].seconds for t in trial_ids if t in self._results)
+
+
+def _counts(fates: Iterable[str]) -> Counts:
+    number = Counter(fates)
+    ended = {name: number[name] for name in ENDED}
+    return Counts(planned=number.total(), missing=number[MISSING], **ended)

@@ -56,15 +56,18 @@ class Replication:
         """The seeds of each pair, in order."""
         groups: dict[int, list[int]] = {}
         for index in seeds:
-            groups.setdefault(self._pair(index), []).append(index)
+            groups.setdefault(self.pair(index), []).append(index)
         return list(groups.values())
 
     def means(self, values: Mapping[int, float], seeds: Iterable[int]) -> list[float]:
         """The mean value of each pair."""
         return [fmean(values[index] for index in group) for group in self.groups(seeds)]
 
-    def _pair(self, seed_index: int) -> int:
-        """Results over all seeds, one for each search, come after the seeds of all searches."""
+    def pair(self, seed_index: int) -> int:
+        """The number of the pair that a seed is in, from 0.
+
+        Results over all seeds, one for each search, come after the seeds of all searches.
+        """
         if not self.by_search or self.num_searches is None:
             return seed_index
         beyond = seed_index - self.num_searches * self.num_seeds

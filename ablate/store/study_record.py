@@ -56,6 +56,8 @@ class ArmRecord:
     recipe: str = ""  # that its values start from
     published_columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     not_comparable: str = ""  # why its numbers are not comparable with the published ones
+    # The pairs at which a look decided it, if it trains no more; older records have no looks.
+    stopped_at: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,16 @@ class SearchRecord:
         """How many trials it may still start."""
         ended = self.ended or self.chosen is not None
         return 0 if ended else max(0, self.num_trials - len(self.trials))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A look at a study's results: after how many pairs, when, and at which table."""
+
+    num: int  # of seeds, or of searches if these are paired
+    first_seed: int = 1
+    time: str = ""  # empty for one that was made before looks were recorded
+    table: str = ""  # the hash of its contents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +122,14 @@ class StudyRecord:
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
     changed: str = ""  # options of the command line that changed the scale
+    imported: str = ""  # where its results come from, if they were not made here
+    judged_before: int = 0  # variants that a ledger knows, and that are not in this table
     folder: str = ""  # in which it was run: paths in `file` and `command` are relative to it
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
+    looks: tuple[int, ...] = ()  # planned before the first; empty: one, when all is done
+    made: tuple[Look, ...] = ()
+    first_search: int = 1  # the seed of the first search's sampler
 
     @property
     def key(self) -> str:

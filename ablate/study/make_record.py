@@ -91,6 +91,8 @@ def make_record(
         columns=columns,
         num_seeds=scale.seeds,
         first_seed=scale.first_seed,
+        looks=_looks(scale),
+        first_search=scale.search.first_seed if scale.search else 1,
         base_arm=study.base_arm,
         arms=tuple(
             replace(record, not_comparable=_why_not(study, scale, values[record.name]))
@@ -103,6 +105,12 @@ def make_record(
         smoke=scale.smoke,
         changed=scale.changed,
     )
+
+
+def _looks(scale: Scale) -> tuple[int, ...]:
+    """Return the looks before the end and the last one; nothing if that is the only one."""
+    looks = scale.search.looks if scale.search else scale.looks
+    return tuple(looks) if len(looks) > 1 else ()
 
 
 def _digest(study: Study, corpus: DataConfig, data: str) -> str:

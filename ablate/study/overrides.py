@@ -61,9 +61,11 @@ def overridden(study: Study, scale_name: str | None, changes: Overrides) -> tupl
     Changes that change nothing leave the study, and its key, as they are.
     """
     name, scale = study.scale(scale_name)
+    seeds = changes.seeds or scale.seeds
     new = replace(
         scale,
-        seeds=scale.seeds if changes.seeds is None else changes.seeds,
+        seeds=seeds,
+        looks=scale.looks if seeds == scale.seeds else (),  # which were planned for its seeds
         arms=_chosen(study, scale, changes.arms) if changes.arms else scale.arms,
     )
     new = _with_values(study, new, changes.values) if changes.values else new

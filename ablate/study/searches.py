@@ -51,7 +51,7 @@ def plan_searches(
             left=left[arm],
             space=space,
             words=words,
-            seed=repeat + 1,
+            seed=words.first_seed + repeat,
             column=_column(plan, arm),
             inherits=words.inherit.get(arm),
             waits=arm in words.inherit,

@@ -55,7 +55,7 @@ def smoke(scale: Scale, **words: Any) -> Scale:
         scale: The scale to shrink.
         words: Fields of the smaller scale: `smoke(scale, changes={"boost.stages": 1})`.
     """
-    search = scale.search and replace(scale.search, trials=2, repeats=1, changes={})
+    search = scale.search and replace(scale.search, trials=2, repeats=1, looks=(), changes={})
     stages = tuple(map(brief_stage, scale.stages))
-    words = {"seeds": min(scale.seeds, 2), "brief": "changes" not in words, **words}
+    words = {"seeds": min(scale.seeds, 2), "looks": (), "brief": "changes" not in words, **words}
     return replace(scale, stages=stages, search=search, smoke=True, **words)

@@ -111,6 +111,11 @@ def check(study: Study) -> None:
         _check_known("stage", arm.stages, stages, f"arm '{arm.name}'")
         for scale in study.scales.values():
             _check_stages((*scale.stages, *arm.then), f"arm '{arm.name}'")
+            if len(scale.looks) > 1 and any(stage.over == "seeds" for stage in arm.then):
+                raise StudyError(
+                    f"arm '{arm.name}': a stage over all seeds needs every seed, and an arm that a "
+                    f"look decides trains no more seeds. Instead: leave out looks={scale.looks}."
+                )
 
 
 def _check_metrics(study: Study) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from ablate.config import fields
 from ablate.config.fields import limited
 from ablate.errors import StudyError, wrong_value
+from ablate.study.check_looks import check_looks
 
 Values = Mapping[str, Any]
 UNCHANGED = (3, 1)  # reduction and min_epochs of early stopping
@@ -82,6 +83,9 @@ class Search(Word):
         synchronous: Wait for each batch of trials, so that the search repeats exactly.
         batch: Trials per batch of a synchronous search.
         repeats: Independent searches per arm, each with a seed of its own. A verdict needs three.
+        looks: Numbers of searches after which arms are compared, if not only at the end:
+            `(3, 5, 8)` with `repeats=8`. An arm that is decided is searched no more.
+        first_seed: Number of the first search, which seeds its sampler.
         changes: Values for the search's trials alone, such as fewer epochs.
         rows: Rows of the space to fix, by name.
         inherit: Arms whose search starts from another arm's winner:
@@ -99,6 +103,8 @@ class Search(Word):
     synchronous: bool = False
     batch: int = limited(4, low=1, high=1000)
     repeats: int = limited(1, low=1)
+    looks: tuple[int, ...] = ()
+    first_seed: int = limited(1, low=1)
     changes: Values = field(default_factory=dict)
     rows: Values = field(default_factory=dict)
     inherit: Mapping[str, Inherit] = field(default_factory=dict)
@@ -116,6 +122,7 @@ class Search(Word):
                 "reduction and min_epochs are of early stopping, which this search lacks. Instead: "
                 'leave them out, or add early_stopping="asha".'
             )
+        check_looks(self.looks, self.repeats, "repeats", "Search")
 
 
 @dataclass(frozen=True)
@@ -158,6 +165,11 @@ class Stage(Word):
             raise StudyError(
                 f"stage '{self.name}': a search in a stage tunes one finished model and cannot "
                 "inherit from an arm. Instead: use inherit= in a scale's search."
+            )
+        if self.search and self.search.looks:
+            raise StudyError(
+                f"stage '{self.name}': a search in a stage tunes one finished model, and arms are "
+                "compared over seeds. Instead: use looks= in the scale."
             )
 
 
@@ -282,6 +294,8 @@ class Scale(Word):
         seeds: Trials per arm, paired across arms.
         first_seed: Number of the first seed. If settings were chosen by looking at some seeds,
             start after those.
+        looks: Numbers of seeds after which arms are compared, if not only at the end: `(5, 8, 12)`
+            with `seeds=12`. An arm that is decided trains no more seeds.
         changes: Values that replace the base's; the arm's own replace these.
         adapt: A function of an arm's values (a dictionary, with the arm's own). The changes that it
             returns win over all others.
@@ -310,6 +324,7 @@ class Scale(Word):
     column: str | None = None
     seeds: int = limited(5, low=1)
     first_seed: int = limited(1, low=1)
+    looks: tuple[int, ...] = ()
     changes: Values = field(default_factory=dict)
     adapt: Callable[[dict[str, Any]], Values] | None = None
     stages: tuple[Stage, ...] = ()
@@ -327,3 +342,19 @@ class Scale(Word):
     brief: bool = False
     smoke: bool = False
     changed: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_looks(self.looks, self.seeds, "seeds", "Scale")
+        if self.looks and self.search:
+            raise StudyError(
+                f"Scale: looks={self.looks} counts seeds, and arms that are tuned are compared "
+                "over searches. Instead: looks= in Search, which counts searches."
+            )
+        joint = next((stage for stage in self.stages if stage.over == "seeds"), None)
+        if self.looks[:-1] and (self.ensemble or joint):
+            what = f"stage '{joint.name}'" if joint else "ensemble=True"
+            raise StudyError(
+                f"Scale: {what} needs every seed of an arm, and an arm that a look decides trains "
+                "no more seeds. Instead: leave out either of the two."
+            )

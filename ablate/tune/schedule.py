@@ -22,11 +22,13 @@ from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.study.chains import confirm_search
+from ablate.study.looked import with_history
 from ablate.study.plan import with_chains
 from ablate.study.planned import Plan
 from ablate.trial import checkpoint
 from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
+from ablate.tune.looks import LooksAhead, described, look_at, with_last_look
 from ablate.tune.search.arm import ArmSearch
 from ablate.tune.search.opened import OpenSearch, Searches
 
@@ -71,7 +73,9 @@ class Schedule:
         open_search: OpenSearch,
         listener: Listener | None = None,
     ) -> None:
+        plan = with_history(plan, store)
         self.plan, self.store, self.listener = plan, store, listener or Listener()
+        self.looks = LooksAhead(plan.record)
         self.ledger = Ledger(store, plan.record.key, plan.scale.budget, plan.scale.gpus)
         self.searches = Searches(store, plan.record.key, open_search)
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
@@ -93,7 +97,7 @@ class Schedule:
         self._begin_searches()
         self._admit(plan.trials)
         # Searches of an earlier run may be over, and their winners may start further searches.
-        while self._confirm_winners():
+        while self._confirm_winners() or self._look():
             pass
         self._release_removed()
         first = self._interrupted
@@ -131,7 +135,7 @@ class Schedule:
     @property
     def complete(self) -> bool:
         """Return whether every trial of the study has an outcome."""
-        left = self._waiting or self._running or self.elsewhere
+        left = self._waiting or self._running or self.elsewhere or self.looks.next is not None
         return not left and len(self.searches.settled) == len(self.plan.searches)
 
     def next(self) -> Trial | None:
@@ -309,11 +313,13 @@ class Schedule:
             if trial is not None:
                 self._record()
                 return trial
-        # The trials that confirm a winner may start now.
-        return self._next_ready() if self._confirm_winners() else None
+        # The trials that confirm a winner, or come after a look, may start now.
+        return self._next_ready() if self._confirm_winners() or self._look() else None
 
     def _can_begin(self, search: ArmSearch) -> bool:
         """Return whether its parents have completed; abandon the search if they never will."""
+        if not self.looks.may_search(search.planned):
+            return False
         states = [self.status.get(parent.id) for parent in search.planned.parents]
         if any(state not in MAY_COMPLETE for state in states):
             search.abandon()
@@ -362,6 +368,26 @@ class Schedule:
         self._admit(chains.trials)
         self._record()
 
+    def _look(self) -> bool:
+        """Make the next planned look, if its results are there; return whether it was made."""
+        num = self.looks.due(self.plan, self.status, self.searches.settled)
+        if num is None:
+            return False
+        self._record()  # the winners so far, which the table names
+        self.plan, stopped = look_at(self.plan, self.store, num)
+        self.searches.drop(self.plan, stopped, num)
+        if self._is_whole:  # else an earlier run has made the look, and said so
+            self.note(described(num, stopped, self.plan.record))
+        held = self.looks.passed(self.plan.record)
+        self._admit(tuple(trial for trial in self.plan.trials if trial.id in held))
+        self._record()
+        return True
+
+    def looked(self, table: str) -> None:
+        """Record the look at the end of a study; `table` is the hash of what was seen."""
+        self.plan = with_last_look(self.plan, table)
+        self._record()
+
     def _begin_searches(self) -> None:
         """Open every search that can start.
 
@@ -388,9 +414,16 @@ class Schedule:
             self.ledger.settle(trial_id, journals.read(self.store, trial_id))
 
     def _admit(self, trials: tuple[Trial, ...]) -> None:
-        """Add these trials; those that are done already, in any study, are not run again."""
+        """Add these trials; those that are done already, in any study, are not run again.
+
+        Those of later seeds are held until the looks before them.
+        """
+        released = self.looks.released(self.plan.record)
         for trial in trials:
             if trial.id in self._waiting or trial.id in self.status:
+                continue
+            if trial.id not in released:
+                self.looks.held.add(trial.id)
                 continue
             if not self._is_known(trial):
                 self._waiting[trial.id] = trial

@@ -3,7 +3,8 @@ others.
 
 There is no verdict
 - before every planned trial of both arms has ended: a table that is read while its study runs is
-  one of many looks, and would be decided by the luckiest of them;
+  one of many looks, and would be decided by the luckiest of them. What a planned look has decided
+  (`looks.py`) stays decided while further seeds run;
 - in favour of an arm that lost seeds to divergence or early stopping: those were not random
   seeds, and the rest look better than the arm is. A failure (out of memory, a lost machine) does
   not depend on the loss, and only costs a pair;
@@ -17,13 +18,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from ablate.compare.statistics import looks as over_time
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
+from ablate.results.looks import Looks
 from ablate.results.replication import Replication
+from ablate.results.result import MISSING
 from ablate.results.verdict import Verdict, of_loss
+from ablate.store.outcome import Status
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Judge:
     metric: Metric
     alpha: float
     replication: Replication
+    looks: Looks
+    judged_before: int = 0  # variants that were compared with the same base, elsewhere
 
     def difference(
         self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
@@ -46,7 +53,22 @@ class Judge:
         # Differences far smaller than the values themselves are rounding errors.
         size = max((abs(value) for values in weighted for value in values), default=0.0)
         tested = not self.replication.of_settings_found
-        return statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
+        of_pairs = [self.replication.pair(group[0]) for group in self.replication.groups(seeds)]
+        plain = statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
+        if plain is None or not tested:
+            return plain
+        return over_time.over_looks(plain, of_pairs, self.looks, self.alpha)
+
+    def fates(self, arm: ArmResult, others: Sequence[ArmResult], verdict: Verdict) -> list[str]:
+        """What became of those of an arm's results that a verdict on these arms rests on.
+
+        What a look decided does not wait for seeds beyond it. Nor do the seeds count that an arm
+        has after another one was decided and stopped.
+        """
+        stops = [other.stopped_at for other in others if other.stopped_at is not None]
+        stops += [self.looks.last] if self.looks.are_several and verdict.decided else []
+        end, pair = min(stops, default=None), self.replication.pair
+        return [fate for at, fate in arm.fates.items() if end is None or pair(at) < end]
 
     def read(self, verdict: Verdict) -> Verdict:
         """The verdict in the words of the metric: of some, neither direction is better."""
@@ -104,13 +126,13 @@ def compared(arms: Sequence[ArmResult], judge: Judge) -> list[ArmSummary]:
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
     # Arms without a result yet count too: a half-run table is no more generous than the whole.
-    family = sum(arm.is_tested for arm in arms)
+    family = sum(arm.is_tested for arm in arms) + judge.judged_before
     corrected = statistics.holm([d and d.p for d in differences], family)
     comparisons = {}
     for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
         if difference is not None:
             verdict = statistics.verdict(difference, p, judge.alpha)
-            reason = _reservation(arm, base, difference, verdict)
+            reason = _reservation(arm, base, difference, verdict, judge)
             at = statistics.mean(
                 judge.metric.show(base.values[i]) for i in shared_seeds([arm, base])
             )
@@ -166,21 +188,28 @@ def _best(arms: Sequence[ArmResult], judge: Judge) -> str | None:
     return first.name if better else None
 
 
-def _reservation(arm: ArmResult, base: ArmResult, difference: Difference, verdict: Verdict) -> str:
+def _reservation(
+    arm: ArmResult, base: ArmResult, difference: Difference, verdict: Verdict, judge: Judge
+) -> str:
     """Why the test cannot decide, or not in this arm's favour; empty if it can."""
-    missing = arm.counts.missing + base.counts.missing
-    if missing:
+    own, others = (judge.fates(one, (arm, base), verdict) for one in (arm, base))
+    if missing := (own + others).count(MISSING):
         return f"{missing} to run"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
     # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
-    if arm.counts.selected and verdict != Verdict.WORSE:
+    if lost_seeds(own) and verdict != Verdict.WORSE:
         return "lost seeds"
-    if base.counts.selected and verdict != Verdict.BETTER:
+    if lost_seeds(others) and verdict != Verdict.BETTER:
         return "other arm lost seeds"
     if difference.is_constant:
         return "no spread"
     return "1 pair" if difference.num_pairs == 1 else ""
+
+
+def lost_seeds(fates: Sequence[str]) -> bool:
+    """Return whether the values that are left were selected by how good they are."""
+    return Status.DIVERGED in fates or Status.PRUNED in fates
 
 
 def _unknown(arm: ArmResult) -> bool:

@@ -26,11 +26,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import Judge, shared_seeds
+from ablate.compare.statistics.against import Judge, lost_seeds, shared_seeds
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
 from ablate.results.replication import counted
+from ablate.results.result import MISSING
+from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
 DESIGNS = ("factorial", "fractional_factorial")
@@ -201,7 +203,8 @@ def _family(
     for contrast, weighted, difference, p in zip(
         contrasts, terms, differences, corrected, strict=True
     ):
-        reason = _reservation([arm for arm, weight in weighted if weight], difference)
+        decided = statistics.verdict(difference, p, judge.alpha)
+        reason = _reservation([a for a, weight in weighted if weight], difference, decided, judge)
         reach = _reach(contrast, judge.metric)
         comparison = judge.comparison(
             difference, p, reason, len(contrasts), at=at, possible=(-reach, reach)
@@ -218,12 +221,14 @@ def _reach(contrast: Contrast, metric: Metric) -> float:
     return float(abs(contrast.weights).sum() / 2 * (high - low)) if linear else math.inf
 
 
-def _reservation(arms: Sequence[ArmSummary], difference: Difference) -> str:
+def _reservation(
+    arms: Sequence[ArmSummary], difference: Difference, verdict: Verdict, judge: Judge
+) -> str:
     """Why the test cannot decide; a lost seed makes some arm look better, on either side."""
-    missing = sum(arm.counts.missing for arm in arms)
-    if missing:
+    fates = [fate for arm in arms for fate in judge.fates(arm, arms, verdict)]
+    if missing := fates.count(MISSING):
         return f"{missing} to run"
-    if any(arm.counts.selected for arm in arms):
+    if lost_seeds(fates):
         return "lost seeds"
     if difference.is_constant:
         return "no spread"

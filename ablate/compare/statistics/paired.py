@@ -55,6 +55,8 @@ class Difference:
     interval: tuple[float, float] | None  # t
     # Paired t, two-sided, before Holm. None below three pairs, without a spread, or if untested.
     p: float | None
+    # The mean of the pairs that gave p, if a look before the last gave it: it has the direction.
+    mean_of_p: float | None = None
 
     @property
     def num_pairs(self) -> int:
@@ -111,7 +113,8 @@ def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 
         return Verdict.UNDECIDED
     if p_holm > alpha or difference.mean == 0:
         return Verdict.UNDECIDED
-    return Verdict.BETTER if difference.mean < 0 else Verdict.WORSE
+    decides = difference.mean if difference.mean_of_p is None else difference.mean_of_p
+    return Verdict.BETTER if decides < 0 else Verdict.WORSE
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:

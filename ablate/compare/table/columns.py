@@ -12,6 +12,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.text.figures import NONE, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
+from ablate.results.looks import Looks
 from ablate.results.verdict import Verdict
 
 
@@ -51,13 +52,19 @@ def columns_of_tests(summary: Summary) -> list[Column]:
         Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
         Column(name="interval_of", of=lambda _: interval_of),
-        Column("t-test\np", lambda c: c.difference.p, p_value, "p"),
+        Column(_p_heading(summary.looks), lambda c: c.difference.p, p_value, "p"),
         Column("sign-flip\np", lambda c: c.difference.p_sign_flip, p_value, "p_sign_flip", drop=1),
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", drop=2),
         size.about(attrgetter("difference.effect_size")),
         Column("verdict", lambda c: c.verdict, name="verdict", left=True),
         *(Column(name=name, of=attrgetter(name)) for name in ("reason", "more")),
     ]
+
+
+def _p_heading(looks: Looks) -> str:
+    if not looks.as_planned:
+        return "any-time\np"
+    return f"{len(looks.planned)} looks'\np" if looks.are_several else "t-test\np"
 
 
 def scale_of(metric: Metric) -> str:
@@ -141,7 +148,8 @@ def decimals(summary: Summary) -> int:
 
 def interval_heading(summary: Summary) -> str:
     """`95% interval`, and its subject unless the arms are its subject."""
-    return f"{100 * (1 - summary.alpha):g}% interval{summary.replication.interval_of}"
+    of = summary.replication.interval_of
+    return f"{100 * (1 - summary.alpha):g}% interval{summary.looks.interval_of}{of}"
 
 
 def _completed(arm: ArmSummary) -> str:

@@ -14,6 +14,7 @@ from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.replication import MIN_PAIRS, counted, plural
 from ablate.results.verdict import Verdict
+from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
@@ -36,9 +37,21 @@ def settings(summary: Summary) -> Iterable[str]:
     floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
     best = f" · best possible {', '.join(floors)}" if floors else ""
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
+    yield from filter(None, [str(summary.looks), *_other_seeds(record)])
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials and not arm.together])
     if tokens:
         yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
+
+
+def _other_seeds(record: StudyRecord) -> Iterable[str]:
+    """The looks at other seeds that this study was run with before."""
+    others = _grouped(
+        (str(look.first_seed), str(look.num))
+        for look in record.made
+        if look.first_seed != record.first_seed
+    )
+    for first, numbers in others.items():
+        yield f"before these seeds, looked at {', '.join(numbers)} seeds from {first} on"
 
 
 def _repeated(summary: Summary) -> str:
@@ -99,11 +112,12 @@ def verdicts(summary: Summary) -> Iterable[str]:
     if summary.num_comparisons and not replication.of_settings_found:
         over = "" if replication.unit == "seed" else " over searches"
         yield (
-            f"Verdicts: paired t-test{over} on {summary.metric.scale_name} of {summary.split}, "
-            f"Holm-corrected over "
+            f"Verdicts: paired {summary.looks.test}{over} on {summary.metric.scale_name} of "
+            f"{summary.split}, Holm-corrected over "
             f"{counted(summary.num_comparisons, 'comparison')} at {100 * summary.alpha:g}%, from "
             f"{MIN_PAIRS} pairs on. Intervals are each row's own."
         )
+    yield from _about_looks(summary)
     yield from _about_delta(summary)
     unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
     if unclear and not replication.of_settings_found:
@@ -125,6 +139,24 @@ def verdicts(summary: Summary) -> Iterable[str]:
         )
     if any(arm.best for arm in summary.arms):
         yield f"{BEST}: better than every other arm by the same test, corrected over those."
+
+
+def _about_looks(summary: Summary) -> Iterable[str]:
+    """The arms that a look decided, and what looks without a plan cost."""
+    looks, num = summary.looks, summary.looks.pairs
+    stopped = _grouped(
+        (str(arm.stopped_at), arm.name) for arm in summary.arms if arm.stopped_at is not None
+    )
+    if stopped:
+        of = counted(num, looks.unit)
+        texts = (f"{', '.join(names)} at {at} of {of}" for at, names in stopped.items())
+        yield f"Decided by a planned look, and trained no more: {'; '.join(texts)}."
+    if not looks.as_planned and not summary.replication.of_settings_found:
+        yield (
+            f"These {plural(looks.unit)} were looked at in another way than was planned. Verdicts "
+            "and intervals therefore hold at any number of them, and decide later than a t-test. "
+            f"Fresh {plural(looks.unit)} (ablate study --replicate) are judged by one."
+        )
 
 
 def _about_delta(summary: Summary) -> Iterable[str]:

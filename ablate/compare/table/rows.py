@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ablate.compare.statistics.paired import Difference
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
+from ablate.results.looks import Looks
 from ablate.results.replication import Replication
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
@@ -45,6 +46,7 @@ class Summary:
 
     record: StudyRecord
     replication: Replication
+    looks: Looks
     metric: Metric
     split: str  # the one that decides
     alpha: float
@@ -69,8 +71,9 @@ class Summary:
 
     @property
     def num_comparisons(self) -> int:
-        """How many arms are compared, or will be when they have results."""
-        tested = sum(arm.is_tested for arm in self.arms)
+        """How many arms are compared, or will be when they have results; with those that a ledger
+        knows."""
+        tested = sum(arm.is_tested for arm in self.arms) + self.record.judged_before
         return tested if any(arm.is_base for arm in self.arms) else 0
 
     @property

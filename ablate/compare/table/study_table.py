@@ -125,6 +125,7 @@ def _about_tests(summary: Summary) -> str:
         )
     return (
         f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
-        "that of the t-test after Holm's correction; arms are one family, main effects and "
-        f"interactions another, effects within an interaction a third. {EFFECT_SIZE}{uncut}"
+        f"that of the {summary.looks.test} after Holm's correction; arms are one family, main "
+        "effects and interactions another, effects within an interaction a third. "
+        f"{EFFECT_SIZE}{uncut}"
     )

@@ -16,6 +16,7 @@ from ablate.compare.statistics.effects import effects
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.rows import ArmSummary, Summary
 from ablate.results.cells import Cells
+from ablate.results.looks import looks_of
 from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.results.result import results_of
 from ablate.store.journal import Journal, kept_outside
@@ -28,12 +29,17 @@ def summarise(
     record: StudyRecord, journals: Mapping[str, Journal], *, alpha: float = ALPHA
 ) -> Summary:
     """The table's numbers from what is stored. A trial without a journal is missing."""
-    judge = Judge(record.metric, alpha, replication_of(record))
+    replication = replication_of(record)
+    judge = Judge(
+        record.metric, alpha, replication, looks_of(record, replication),
+        judged_before=record.judged_before,
+    )  # fmt: skip
     cells = Cells(record, results_of(journals))
     arms = compared(cells.arms(), judge)
     return Summary(
         record=record,
-        replication=judge.replication,
+        replication=replication,
+        looks=judge.looks,
         metric=judge.metric,
         split=cells.split,
         alpha=alpha,
@@ -41,7 +47,7 @@ def summarise(
         arms=tuple(arms),
         seconds=cells.seconds(record.trial_ids()),
         ensembles=tuple(cells.ensembles()),
-        notes=tuple(_notes(record, judge.replication, arms, journals)),
+        notes=tuple(_notes(record, replication, arms, journals)),
         effects=effects(record, arms, judge),
         verdicts=verdicts(record, arms, journals, judge),
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError
+from ablate.results.replication import replication_of
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
@@ -41,7 +42,7 @@ class Searches:
 
     def _open(self, plan: Plan, index: int) -> Plan:
         """Open the search, unless it is open or waits for a winner that is not known yet."""
-        if index in self.opened:
+        if index in self.opened or index in self.settled:
             return plan
         if plan.searches[index].waits:
             other = self._inherited_from(plan.searches[index])
@@ -78,6 +79,15 @@ class Searches:
                 yield f"the search of {heir.arm} cannot start: {fruitless.arm} has no winner"
                 yield from self.close_heirs(heir, plan)
 
+    def drop(self, plan: Plan, arms: Collection[str], num: int) -> None:
+        """Close the searches of these arms beyond `num` pairs for good: a look decided the arms."""
+        pair = replication_of(plan.record).pair
+        for index, search in enumerate(plan.searches):
+            model = search.model.get("seed_index")
+            if search.arm in arms and (search.repeat if model is None else pair(model)) >= num:
+                self.settled.add(index)
+                self.opened.pop(index, None)
+
     @property
     def trials(self) -> dict[str, Trial]:
         """All trials that they have suggested."""
@@ -109,7 +119,10 @@ class Searches:
             more = {"chosen": chosen, "key": search.key, "ended": search.over}
             records[index] = replace(records[index], trials=started, **more)
         for index in self.settled:
-            records[index] = replace(records[index], confirming=(), confirming_after=(), ended=True)
+            # One that a look closed is not open, and has its key from the plan.
+            key = records[index].key or plan.searches[index].key
+            over = replace(records[index], confirming=(), confirming_after=(), ended=True)
+            records[index] = replace(over, key=key)
         return tuple(records)
 
 

@@ -1,0 +1,146 @@
+"""Judge results that were not made with ablate: a table with verdicts, from rows of runs."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from ablate.commands import _options
+from ablate.compare import formats
+from ablate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ablate.judging.rows import Records
+
+NEEDED = {
+    "arm": "the column that names a variant.",
+    "metric": "the column of the number that decides.",
+    "better": "higher or lower, whichever values of the metric are better.",
+}
+EXAMPLE = "ablate judge results.csv --arm model --seed seed --metric acc --better higher"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate judge`."""
+    parser.add_argument(
+        "results",
+        nargs="?",
+        help="a file (csv, tsv, jsonl, json, parquet), mlflow:EXPERIMENT, or optuna:STUDY",
+    )
+    columns = parser.add_argument_group("columns")
+    columns.add_argument(
+        "--arm", action="append", default=[], metavar="COLUMN",
+        help="the column that names a variant; several columns name it together",
+    )  # fmt: skip
+    columns.add_argument(
+        "--seed", default="seed", metavar="COLUMN", help="the seed of a run (default: seed)"
+    )
+    columns.add_argument("--metric", metavar="COLUMN", help="the number that decides")
+    columns.add_argument(
+        "--better", choices=("higher", "lower"), help="which values of the metric are better"
+    )
+    columns.add_argument(
+        "--last", metavar="COLUMN", help="of several rows of a run, take the one with the largest"
+    )
+    columns.add_argument("--cost", metavar="COLUMN", help="what a run cost, in any unit")
+    judging = parser.add_argument_group("judging")
+    judging.add_argument(
+        "--base", metavar="ARM", help="the variant to compare with (default: that of the first row)"
+    )
+    judging.add_argument(
+        "--scale", choices=("linear", "log", "logit"), default="linear",
+        help="compare differences (linear), ratios (log), or ratios of odds (logit)",
+    )  # fmt: skip
+    judging.add_argument(
+        "--margin", metavar="SIZE", help="a difference too small to matter, such as 0.5 or 1%%"
+    )
+    judging.add_argument(
+        "--ledger", metavar="FILE", help="count every variant that was ever judged, in this file"
+    )
+    judging.add_argument(
+        "--draw", type=_options.count, metavar="NUM", help="give out held-out seeds of the ledger"
+    )
+    parser.add_argument(
+        "--keep", metavar="NAME", help="store the results as a study of the workspace"
+    )
+    parser.add_argument(
+        "--format", choices=formats.names(), default="text", help="output format (default: text)"
+    )
+    _options.add_locations(parser)
+
+
+def run(options: argparse.Namespace) -> str:
+    """Return the table of the results, or seeds that the ledger gives out."""
+    from ablate.judging.judge import draw
+
+    if options.draw:
+        if options.ledger is None:
+            raise ConfigError("--draw gives out seeds of a ledger. Add --ledger FILE.")
+        return "\n".join(draw(options.ledger, options.draw))
+    if options.results is None:
+        raise ConfigError("there is nothing to judge. Name a file: ablate judge results.csv ...")
+    for name in ("arm", "metric", "better"):
+        if not getattr(options, name):
+            raise ConfigError(f"--{name} is needed: {NEEDED[name]}")
+    return judge(options)
+
+
+def judge(options: argparse.Namespace) -> str:
+    """Judge what the options name, and return the table in the chosen format."""
+    from ablate.compare.table import numbers
+    from ablate.compare.table.study_table import study_table
+    from ablate.judging.judge import Question, judged, keep
+    from ablate.judging.rows import Columns
+
+    columns = Columns(
+        arm=options.arm,
+        seed=options.seed,
+        metric=options.metric,
+        cost=options.cost,
+        last=options.last,
+    )
+    question = Question(
+        columns=columns,
+        better=options.better,
+        scale=options.scale,
+        base=options.base,
+        margin=options.margin,
+        ledger=options.ledger,
+        command=shlex.join(["ablate", *sys.argv[1:]]),
+    )
+    source, records = _read(options)
+    material = judged(records, question, source)
+    if options.keep:
+        keep(material, _options.workspace(options).store, options.keep)
+    write = formats.writer(options.format).write
+    if formats.is_exact(options.format):
+        return write(numbers.arms(material.summary, ""))
+    return write(study_table(material.summary))
+
+
+def _read(options: argparse.Namespace) -> tuple[str, Records]:
+    """Where the results come from, and their rows."""
+    from ablate.judging import files
+
+    kind, _, name = options.results.partition(":")
+    if kind == "mlflow" and name:
+        from ablate.record import foreign as runs
+
+        return name, _some(runs.rows(_options.workspace(options).tracking_uri, name), options)
+    if kind == "optuna" and name:
+        from ablate.tune.search import foreign as trials
+
+        if options.searches is None:
+            raise ConfigError(
+                "Optuna's storage is needed: --searches sqlite:///optuna.db, or a journal's file."
+            )
+        return name, _some(trials.rows(options.searches, name), options)
+    return options.results, files.read(options.results)
+
+
+def _some(rows: Records, options: argparse.Namespace) -> Records:
+    if not rows:
+        raise ConfigError(f"{options.results} has no run that finished.")
+    return rows

@@ -1,0 +1,82 @@
+"""A paired test that holds whenever one stops: for looks that nobody planned.
+
+The evidence against "no difference" after n pairs with statistic t, and ν = n - 1, is the ratio of
+two likelihoods that the unknown spread has been integrated out of: the mean is normal around 0,
+with g times the variance of one pair, or it is 0.
+
+    E_n(g) = (1 + ng)^-1/2 [(1 + t²/ν) / (1 + t²/(ν (1 + ng)))]^((ν + 1)/2)
+
+E_n is the mean over g in (1, 10, 100). Without a difference it exceeds 1/α at any n, ever, in at
+most a share α of studies. So p = 1 / (the largest E so far) is a p-value at any time, however often
+it was looked at, and whyever pairs were added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ablate.compare.statistics.paired import MIN_PAIRS
+from ablate.results.spread import mean, spread
+
+SIZES = (1, 10, 100)  # of the difference's variance, in variances of a pair
+STEPS = 200  # of a bisection: more than a double has bits
+
+
+def e_value(t: float, num: int) -> float:
+    """The evidence of a t statistic of `num` pairs against no difference; 1 is none."""
+    return math.fsum(_e_value(t, num, size) for size in SIZES) / len(SIZES)
+
+
+def _e_value(t: float, num: int, size: float) -> float:
+    free, wider = num - 1, 1 + num * size
+    # By logarithms, since powers of large numbers of pairs overflow.
+    grows = (free + 1) / 2 * (math.log1p(t * t / free) - math.log1p(t * t / (free * wider)))
+    return math.exp(min(700.0, grows - math.log(wider) / 2))
+
+
+def p_value(deltas: Sequence[float]) -> float | None:
+    """p at any time, from the largest evidence at any number of pairs; None if there is no test."""
+    return min(tests(deltas), default=(None, 0.0))[0]
+
+
+def tests(deltas: Sequence[float]) -> list[tuple[float, float]]:
+    """What p would be from each number of pairs alone, and the mean that it is about."""
+    return [
+        (min(1.0, 1 / e_value(t, num)), mean(deltas[:num]))
+        for num in range(MIN_PAIRS, len(deltas) + 1)
+        if (t := _t(deltas[:num])) is not None
+    ]
+
+
+def interval(deltas: Sequence[float], alpha: float) -> tuple[float, float] | None:
+    """The means that the evidence of all pairs leaves possible; None if it leaves every mean.
+
+    It covers the truth whenever one stops, and is wider than a t interval for that.
+    """
+    deviation, num = spread(deltas), len(deltas)
+    if deviation is None:
+        return None
+    reach = _t_at(1 / alpha, num)
+    if reach is None:
+        return None
+    half = reach * deviation / math.sqrt(num)
+    return mean(deltas) - half, mean(deltas) + half
+
+
+def _t(deltas: Sequence[float]) -> float | None:
+    deviation, centre = spread(deltas), mean(deltas)
+    if not deviation:
+        return 0.0 if centre == 0 else None
+    return centre / (deviation / math.sqrt(len(deltas)))
+
+
+def _t_at(evidence: float, num: int) -> float | None:
+    """The t statistic at which the evidence is this much; None if no t has so much."""
+    low, high = 0.0, 1e6
+    if e_value(high, num) < evidence:
+        return None
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if e_value(middle, num) < evidence else (low, middle)
+    return high

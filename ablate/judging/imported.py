@@ -1,0 +1,180 @@
+"""Rows of results, made into a study's record and its trials' journals, as if ablate had run them.
+
+So an imported study has the table, plots, page and queries of any other, and is marked as imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.config.identity import Trial
+from ablate.config.metrics import Metric
+from ablate.judging.rows import Row
+from ablate.results.spread import mean, spread
+from ablate.store.epoch import Epoch
+from ablate.store.journal import Journal
+from ablate.store.outcome import Outcome, Status
+from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
+
+SCALE = "imported"  # in the study's key
+RUNNER = "imported"  # of trials that were not run here
+SPLIT = "valid"  # the one that imported numbers are kept as; their own name is the metric's
+NOTHING: Mapping[str, Any] = {  # of a study of ablate's
+    "question": "", "paper": "", "tables": (), "file": "",
+    "corpus": "", "corpus_digest": "", "level": "",
+}  # fmt: skip
+DEAR = 1.1  # an arm that costs this many times as much as its base is a caution
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A study that was run elsewhere."""
+
+    record: StudyRecord
+    journals: Mapping[str, Journal]
+
+
+def imported(
+    rows: Sequence[Row],
+    metric: Metric,
+    *,
+    base: str,
+    source: str,
+    command: str = "",
+    margin: str | float | None = None,
+) -> Imported:
+    """The study that these rows are of; `base` is the arm that others are compared with."""
+    seeds = _in_order({row.seed for row in rows})
+    trials = [_trial(row, seeds.index(row.seed), _key(source), metric) for row in rows]
+    names = _base_first(dict.fromkeys(row.arm for row in rows), base)
+    record = StudyRecord(
+        name=_key(source),
+        scale=SCALE,
+        command=command,
+        # Every arm's rows are all there is of it: none is waited for.
+        num_seeds=min(sum(row.arm == name for row in rows) for name in names),
+        base_arm=base,
+        arms=tuple(ArmRecord(name=name) for name in names),
+        trials=tuple(
+            _planned(trial, seeds.index(row.seed)) for trial, row in zip(trials, rows, strict=True)
+        ),
+        notes=tuple(_notes(rows, base)),
+        judged_by=metric,
+        imported=source,
+        **NOTHING,
+    )
+    pairs = zip(trials, rows, strict=True)
+    return Imported(record, {trial.id: _journal(trial, row, metric) for trial, row in pairs})
+
+
+def _planned(trial: Trial, seed_index: int) -> PlannedTrial:
+    return PlannedTrial(
+        id=trial.id,
+        arm=trial.arm,
+        stage=trial.stage,
+        seed=trial.seed,
+        seed_index=seed_index,
+        final=True,
+    )
+
+
+def metric_of(name: str, better: str, scale: str, rows: Sequence[Row]) -> Metric:
+    """The metric of a column, with as many decimals as its numbers are good for."""
+    by_arm: dict[str, list[float]] = {}
+    for row in rows:
+        if row.value is not None:
+            by_arm.setdefault(row.arm, []).append(row.value)
+    spreads = [own for values in by_arm.values() if (own := spread(values))]
+    # Two digits of the narrowest spread, as one would round a mean that is given with it.
+    digits = 1 - math.floor(math.log10(min(spreads))) if spreads else 2
+    return Metric(
+        # A dot would make what stands before it an evaluator.
+        name.replace(".", "_"),
+        better=better,
+        scale=scale,
+        shown=name,
+        digits=max(0, min(9, digits)),
+    )
+
+
+def _key(source: str) -> str:
+    """A name for the study that can be that of a folder: that of the file."""
+    stem = re.split(r"[\\/]", source.rstrip("/"))[-1].rsplit(".", 1)[0]
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_") or "results"
+
+
+def _in_order(seeds: Iterable[str]) -> list[str]:
+    """Seeds by number, then those that are no numbers, by name."""
+    return sorted(seeds, key=lambda seed: (_as_number(seed) is None, _as_number(seed) or 0, seed))
+
+
+def _as_number(seed: str) -> int | None:
+    return int(seed) if re.fullmatch(r"-?\d{1,18}", seed) else None
+
+
+def _base_first(names: Iterable[str], base: str) -> list[str]:
+    return sorted(names, key=lambda name: name != base)
+
+
+def _trial(row: Row, index: int, key: str, metric: Metric) -> Trial:
+    """A trial whose id is a hash of what was imported: the same row is the same trial."""
+    known = json.dumps([row.arm, row.seed, metric.name, row.value, row.cost])
+    seed = _as_number(row.seed)
+    return Trial(
+        id=hashlib.sha256(known.encode()).hexdigest()[:16],
+        values={},
+        seed=index + 1 if seed is None else seed,
+        corpus_digest="",
+        runner=RUNNER,
+        study=key,
+        scale=SCALE,
+        arm=row.arm,
+    )
+
+
+def _journal(trial: Trial, row: Row, metric: Metric) -> Journal:
+    if row.value is None:
+        reason = "its row has no finite number"
+        return Journal(trial, outcome=Outcome(status=Status.DIVERGED, reason=reason))
+    metrics = {metric.key(SPLIT): row.value}
+    return Journal(
+        trial,
+        epochs=[Epoch(1, metrics)],
+        outcome=Outcome(status=Status.COMPLETED, metrics=metrics),
+    )
+
+
+def _notes(rows: Sequence[Row], base: str) -> Iterable[str]:
+    """What is unusual about these rows: seeds that have no pair, and what the arms cost."""
+    seeds: dict[str, set[str]] = {}
+    costs: dict[str, list[float]] = {}
+    for row in rows:
+        seeds.setdefault(row.arm, set()).add(row.seed)
+        if row.cost is not None:
+            costs.setdefault(row.arm, []).append(row.cost)
+    alone = {arm: own ^ seeds[base] for arm, own in seeds.items() if own ^ seeds[base]}
+    if alone:
+        listed = "; ".join(
+            f"{arm} {len(own & seeds[base])}" for arm, own in seeds.items() if arm in alone
+        )
+        yield f"Not every seed has a pair with '{base}'; seeds that have one: {listed}."
+    yield from _costs({arm: mean(own) for arm, own in costs.items()}, base)
+
+
+def _costs(costs: Mapping[str, float], base: str) -> Iterable[str]:
+    if not costs.get(base):
+        return
+    times = {arm: cost / costs[base] for arm, cost in costs.items() if arm != base}
+    unequal = {arm: t for arm, t in times.items() if not 1 / DEAR <= t <= DEAR}
+    if unequal:
+        listed = ", ".join(f"{arm} {times:.2f} times" for arm, times in unequal.items())
+        yield (
+            f"The arms do not cost the same. Next to '{base}': {listed}. A longer or larger "
+            "training may be all that a difference shows."
+        )

@@ -1,0 +1,136 @@
+"""Judges results that anybody made: the same table, tests and words as for a study of ablate's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ablate.compare.material import Material
+from ablate.compare.table.rows import Summary
+from ablate.compare.table.summary import summarise
+from ablate.errors import ConfigError, unknown
+from ablate.judging import files
+from ablate.judging.imported import Imported, imported, metric_of
+from ablate.judging.ledger import Ledger
+from ablate.judging.rows import Columns, Records, Row, checked
+from ablate.store import study_record
+from ablate.store.store import Store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of the rows."""
+
+    columns: Columns
+    better: str = "lower"
+    scale: str = "linear"
+    base: str | None = None  # none: the arm of the first row
+    margin: str | float | None = None
+    ledger: str | None = None
+    command: str = ""
+
+
+def judge(
+    results: Any,
+    *,
+    arm: str | Sequence[str],
+    metric: str,
+    better: str,
+    seed: str = "seed",
+    base: str | None = None,
+    scale: str = "linear",
+    margin: str | float | None = None,
+    last: str | None = None,
+    cost: str | None = None,
+    ledger: str | None = None,
+) -> Summary:
+    """Judge results that were not made with ablate.
+
+    Args:
+        results: A data frame of pandas or polars, an Arrow table, a list of mappings, or the name
+            of a file (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`): a row for each run.
+        arm: The column that names a variant; several columns name it together.
+        metric: The column of the number that decides.
+        better: `"higher"` or `"lower"`: which values of it are better.
+        seed: The column of a run's seed. Arms are compared seed by seed.
+        base: The arm that others are compared with. Default: that of the first row.
+        scale: `"linear"` compares differences, `"log"` ratios, `"logit"` ratios of odds.
+        margin: A difference too small to matter: arms within it are called the same.
+        last: Of several rows of a run, take the one with the largest number in this column.
+        cost: The column of what a run cost, in any unit: arms of unequal cost are named.
+        ledger: A file that counts every variant that was ever judged against this base.
+    """
+    names = (arm,) if isinstance(arm, str) else tuple(arm)
+    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last)
+    question = Question(
+        columns=columns, better=better, scale=scale, base=base, margin=margin, ledger=ledger
+    )
+    source, records = _records(results)
+    return judged(records, question, source).summary
+
+
+def judged(records: Records, question: Question, source: str) -> Material:
+    """The rows as a study with its summary; what the ledger knows is taken into account."""
+    rows = checked(records, question.columns, source)
+    names = list(dict.fromkeys(row.arm for row in rows))
+    base = names[0] if question.base is None else question.base
+    if base not in names:
+        raise ConfigError(unknown("arm", base, names, f"{source}: base"))
+    metric = metric_of(question.columns.metric, question.better, question.scale, rows)
+    study = imported(
+        rows, metric, base=base, source=source, command=question.command, margin=question.margin
+    )
+    if question.ledger is not None:
+        study = _as_remembered(study, rows, Ledger(question.ledger), base)
+    return Material(summarise(study.record, study.journals), study.journals)
+
+
+def draw(ledger: str, num: int) -> list[str]:
+    """Seeds of a ledger that nobody has seen."""
+    return Ledger(ledger).draw(num)
+
+
+def keep(material: Material, store: Store, name: str) -> str:
+    """Store judged results as a study, so that tables, pages and comparisons have it."""
+    record = replace(material.record, name=name)
+    for journal in material.journals.values():
+        journal.write(store)
+    study_record.write(store, record)
+    return record.key
+
+
+def _as_remembered(study: Imported, rows: Sequence[Row], ledger: Ledger, base: str) -> Imported:
+    """The study with what the ledger knows of its variants; then the ledger knows it, too."""
+    metric = study.record.metric.shown
+    history = ledger.history(rows, base, metric)
+    held_out = ledger.held_out(rows, base, metric)
+    before = max((known.others for known in history.values()), default=0)
+    notes = list(study.record.notes)
+    if before:
+        variants = "1 other variant" if before == 1 else f"{before} other variants"
+        notes.append(f"The ledger knows {variants} judged against '{base}': they count, too.")
+    if held_out:
+        notes.append(
+            "All seeds were drawn by the ledger, and no variant was judged on them before."
+        )
+    ledger.add(rows, base, metric)
+    return replace(study, record=replace(study.record, judged_before=before, notes=tuple(notes)))
+
+
+def _records(results: Any) -> tuple[str, Records]:
+    """The name of what was given, and its rows."""
+    if isinstance(results, str) or hasattr(results, "__fspath__"):
+        return str(results), files.read(str(results))
+    for method in ("to_pylist", "to_dicts"):  # Arrow, polars
+        if hasattr(results, method):
+            return "the table", getattr(results, method)()
+    if hasattr(results, "to_dict"):  # pandas
+        return "the data frame", results.to_dict("records")
+    rows = list(results)
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise ConfigError(
+            "these results cannot be read. Expected a data frame, an Arrow table, a list of "
+            "mappings from column to value, or the name of a file."
+        )
+    return "the rows", rows

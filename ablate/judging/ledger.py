@@ -1,0 +1,176 @@
+"""Remembers every variant that was ever judged against a base, and the seeds it gave out.
+
+The best of forty tries looks good by luck alone. A judge who sees one try at a time cannot know
+that there were forty, so a ledger counts them: a file with one line of JSON for each judgement,
+which is only ever added to. Verdicts are corrected over all variants in it, and an arm that is
+judged again with more seeds is judged by a test that allows for it.
+
+A name is no variant: results that change on a seed that was judged before are of another variant,
+whatever they are called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate.errors import DamagedError, StoreError
+from ablate.judging.rows import Row
+
+LARGEST_SEED = 2**31 - 1  # what every framework takes
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One variant, as it was judged once. `values`: seed -> value, None where a run has none."""
+
+    base: str
+    metric: str
+    arm: str
+    values: Mapping[str, float | None]
+    when: str
+
+
+@dataclass(frozen=True)
+class History:
+    """What a ledger knows of one variant and of all others that were judged against its base."""
+
+    looks: tuple[int, ...]  # numbers of seeds at which the variant was judged before
+    others: int  # variants that are not judged now
+
+
+class Ledger:
+    """The lines of a ledger's file, which need not exist yet."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+        self._judged: list[Judged] = []
+        self._drawn: list[str] = []
+        for number, line in enumerate(self._lines(), 1):
+            self._take(line, number)
+
+    def history(self, rows: Sequence[Row], base: str, metric: str) -> dict[str, History]:
+        """By arm of these rows; without the base, which is no variant of itself."""
+        now = _values(rows)
+        variants = self._variants(base, metric)
+        matched = {arm: _matching(arm, own, variants) for arm, own in now.items() if arm != base}
+        known = {at for at in matched.values() if at is not None}
+        others = len(variants) - len(known)
+        return {
+            arm: History(() if at is None else variants[at].looks, others)
+            for arm, at in matched.items()
+        }
+
+    def add(self, rows: Sequence[Row], base: str, metric: str) -> None:
+        """Write down that these arms were judged; what is there already is not written again."""
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        said = {(j.base, j.metric, j.arm, *sorted(j.values.items())) for j in self._judged}
+        for arm, values in _values(rows).items():
+            if arm != base and (base, metric, arm, *sorted(values.items())) not in said:
+                judged = Judged(base, metric, arm, values, when)
+                self._append({"judged": asdict(judged)})
+                self._judged.append(judged)
+
+    def draw(self, num: int) -> list[str]:
+        """Seeds that nobody has seen, for a confirmation. Each is given out once."""
+        known = {seed for judged in self._judged for seed in judged.values} | {*self._drawn}
+        seeds: list[str] = []
+        while len(seeds) < num:
+            seed = str(secrets.randbelow(LARGEST_SEED) + 1)
+            if seed not in known:
+                known.add(seed)
+                seeds.append(seed)
+        self._append({"drawn": seeds})
+        self._drawn += seeds
+        return seeds
+
+    def held_out(self, rows: Sequence[Row], base: str, metric: str) -> bool:
+        """Return whether all seeds were given out by `draw`, and no variant was judged on them."""
+        seeds = {row.seed for row in rows}
+        spent = {
+            seed
+            for judged in self._judged
+            if (judged.base, judged.metric) == (base, metric)
+            for seed in judged.values
+        }
+        return seeds <= {*self._drawn} - spent
+
+    def _variants(self, base: str, metric: str) -> list[_Variant]:
+        variants: list[_Variant] = []
+        for judged in self._judged:
+            if (judged.base, judged.metric) == (base, metric):
+                at = _matching(judged.arm, judged.values, variants)
+                if at is None:
+                    variants.append(_Variant(judged.arm, {}, ()))
+                    at = len(variants) - 1
+                variants[at] = variants[at].seen(judged.values)
+        return variants
+
+    def _lines(self) -> list[str]:
+        try:
+            return self._file.read_text("utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"the ledger {self._file} cannot be read: {error}") from error
+
+    def _take(self, line: str, number: int) -> None:
+        try:
+            entry = json.loads(line)
+            if "judged" in entry:
+                self._judged.append(Judged(**entry["judged"]))
+            else:
+                self._drawn += map(str, entry["drawn"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedError(
+                f"the ledger {self._file} is damaged in line {number}: {error}. A ledger that "
+                "forgets judges too kindly: restore it from a copy, or mend the line."
+            ) from error
+
+    def _append(self, entry: Mapping[str, Any]) -> None:
+        """Add a line and have it on the disk before anything is said of it."""
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            reason = error.strerror or error
+            raise StoreError(f"the ledger {self._file} cannot be written: {reason}.") from error
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """A variant over all its judgements."""
+
+    arm: str
+    values: Mapping[str, float | None]
+    looks: tuple[int, ...]
+
+    def seen(self, values: Mapping[str, float | None]) -> _Variant:
+        return _Variant(self.arm, {**self.values, **values}, (*self.looks, len(values)))
+
+
+def _matching(
+    arm: str, values: Mapping[str, float | None], variants: Sequence[_Variant]
+) -> int | None:
+    """Which variant this is: one of the same name whose results on shared seeds are the same."""
+    for at, known in enumerate(variants):
+        shared = known.values.keys() & values.keys()
+        if known.arm == arm and all(known.values[seed] == values[seed] for seed in shared):
+            return at
+    return None
+
+
+def _values(rows: Sequence[Row]) -> dict[str, dict[str, float | None]]:
+    by_arm: dict[str, dict[str, float | None]] = {}
+    for row in rows:
+        by_arm.setdefault(row.arm, {})[row.seed] = row.value
+    return by_arm

@@ -1,0 +1,229 @@
+"""Results of anybody's loop: refused where they cannot be judged, else judged as a study is."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from scipy import stats
+
+import ablate
+from ablate.cli import main
+from ablate.errors import ConfigError
+from ablate.judging import files
+from ablate.results.verdict import Verdict
+
+ASKED = {"arm": "model", "metric": "acc", "better": "higher"}
+OPTIONS = ("--arm", "model", "--metric", "acc", "--better", "higher")
+
+
+def rows(gains: Mapping[str, float], seeds: int = 6, **more: Any) -> list[dict[str, Any]]:
+    """Arms that differ from chance by their gains, on seeds that they share."""
+    draws = np.random.default_rng(4)
+    of_seed = draws.normal(0.8, 0.01, seeds)
+    return [
+        {"model": arm, "seed": seed, "acc": of_seed[seed] + gain + draws.normal(0, 0.002), **more}
+        for arm, gain in gains.items()
+        for seed in range(seeds)
+    ]
+
+
+THREE = rows({"plain": 0.0, "wide": 0.02, "drop": 0.0})
+
+
+def by_arm(records: Sequence[Mapping[str, Any]], arm: str) -> np.ndarray:
+    return np.array([record["acc"] for record in records if record["model"] == arm])
+
+
+def test_its_numbers_are_scipys():
+    summary = ablate.judge(THREE, **ASKED)
+    plain = by_arm(THREE, "plain")
+    known = {arm: stats.ttest_rel(by_arm(THREE, arm), plain) for arm in ("wide", "drop")}
+    p = {arm: result.pvalue for arm, result in known.items()}
+    smaller, larger = sorted(p.values())
+    for arm, result in known.items():
+        comparison = summary.arm(arm).comparison
+        assert comparison is not None
+        assert comparison.difference.p == pytest.approx(result.pvalue)
+        assert comparison.interval == pytest.approx(tuple(result.confidence_interval()))
+        holm = 2 * smaller if p[arm] == smaller else max(2 * smaller, larger)
+        assert comparison.p_holm == pytest.approx(min(1.0, holm))
+    assert summary.arm("wide").comparison.verdict == Verdict.BETTER  # type: ignore[union-attr]
+    assert summary.arm("drop").comparison.verdict == Verdict.UNDECIDED  # type: ignore[union-attr]
+
+
+def test_lower_is_better_if_so_it_is_said():
+    summary = ablate.judge(THREE, **{**ASKED, "better": "lower"})
+    assert summary.arm("wide").comparison.verdict == Verdict.WORSE  # type: ignore[union-attr]
+
+
+def written(file: Path, records: Sequence[Mapping[str, Any]]) -> str:
+    if file.suffix in (".csv", ".tsv"):
+        with file.open("w", newline="") as lines:
+            separator = "\t" if file.suffix == ".tsv" else ","
+            writer = csv.DictWriter(lines, list(records[0]), delimiter=separator)
+            writer.writeheader()
+            writer.writerows(records)
+    elif file.suffix == ".jsonl":
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    elif file.suffix == ".json":
+        file.write_text(json.dumps(records))
+    else:
+        parquet.write_table(pa.Table.from_pylist([*records]), file)
+    return str(file)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_every_kind_of_file_gives_the_same(suffix: str, tmp_path: Path):
+    judged = ablate.judge(written(tmp_path / f"results.{suffix}", THREE), **ASKED)
+    known = ablate.judge(THREE, **ASKED)
+    for arm in ("wide", "drop"):
+        ours, theirs = judged.arm(arm).comparison, known.arm(arm).comparison
+        assert ours is not None
+        assert theirs is not None
+        assert ours.difference.deltas == pytest.approx(theirs.difference.deltas)
+
+
+def test_the_order_of_rows_does_not_matter():
+    shuffled = [THREE[at] for at in np.random.default_rng(1).permutation(len(THREE))]
+    judged = ablate.judge(shuffled, **ASKED, base="plain")
+    assert judged.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
+
+
+def test_several_columns_name_an_arm():
+    records = [{**row, "width": 8 if row["model"] == "plain" else 16} for row in THREE]
+    summary = ablate.judge(records, **{**ASKED, "arm": ("model", "width")})
+    assert [arm.name for arm in summary.arms] == [
+        "model=plain, width=8",
+        "model=wide, width=16",
+        "model=drop, width=16",
+    ]
+
+
+def test_the_last_row_of_a_run_counts():
+    early = [{**row, "step": 1, "acc": 0.1} for row in THREE]
+    summary = ablate.judge([*early, *({**row, "step": 2} for row in THREE)], **ASKED, last="step")
+    assert summary.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
+
+
+def test_a_run_without_a_number_speaks_against_its_arm():
+    records = [{**row, "acc": float("nan")} if row["model"] == "wide" and row["seed"] == 3 else row
+               for row in THREE]  # fmt: skip
+    comparison = ablate.judge(records, **ASKED).arm("wide").comparison
+    assert comparison is not None
+    assert comparison.verdict == Verdict.UNDECIDED
+    assert comparison.reason == "lost seeds"
+
+
+def test_unequal_costs_are_named():
+    records = [{**row, "flops": 13.0 if row["model"] == "wide" else 10.0} for row in THREE]
+    (note,) = ablate.judge(records, **ASKED, cost="flops").record.notes
+    assert "wide 1.30 times" in note
+    assert "drop" not in note
+
+
+@pytest.mark.parametrize(
+    ("records", "more", "error"),
+    [
+        (THREE, {"arm": "modl"}, "unknown column 'modl'. Did you mean 'model'?"),
+        (THREE, {"base": "plane"}, "unknown arm 'plane'. Did you mean 'plain'?"),
+        (THREE[:6], {}, "one arm, 'plain': there is nothing to compare it with"),
+        (rows({"plain": 0.0, "wide": 0.02}, seeds=1), {}, "one seed of each arm"),
+        ([*THREE, THREE[3]], {}, "rows 4 and 19 are both of arm 'plain' and seed 3"),
+        ([*THREE, {**THREE[3], "step": 9}], {}, "rows 4 and 19"),
+        ([{**row, "step": 1} for row in THREE] * 2, {}, "They are equal: leave one out"),
+        ([{**row, "step": at} for at in (1, 2) for row in THREE], {}, "They differ in 'step'"),
+        (
+            [{**r, "seed": f"{r['model']}{r['seed']}"} for r in THREE],
+            {},
+            "no two arms share a seed",
+        ),
+        ([{**THREE[0], "acc": "good"}, *THREE[1:]], {}, "row 1: acc = 'good' is not allowed"),
+        ([{**THREE[0], "model": ""}, *THREE[1:]], {}, "row 1: 'model' is empty"),
+        ([1, 2], {}, "cannot be read. Expected a data frame"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(records: Any, more: Any, error: str):
+    with pytest.raises(ConfigError) as raised:
+        ablate.judge(records, **{**ASKED, **more})
+    assert error in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("r.xlsx", "", "its name should end in .csv"),
+        ("none.csv", None, "cannot be read: No such file"),
+        ("r.csv", "", "has no rows"),
+        ("r.json", '{"a": 1}', "expected a list of objects"),
+        ("r.jsonl", '{"a": 1}\n3\n', "line 2 is not an object"),
+        ("r.parquet", "no", "is damaged, or is not parquet"),
+    ],
+)
+def test_a_wrong_file_is_refused(name: str, content: str | None, error: str, tmp_path: Path):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError) as raised:
+        files.read(str(tmp_path / name))
+    assert error in str(raised.value)
+
+
+def test_the_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = written(tmp_path / "sweep.csv", THREE)
+    assert main(["judge", file, *OPTIONS]) == 0
+    printed = capsys.readouterr().out
+    assert "sweep@imported" in printed
+    wide = next(line for line in printed.splitlines() if line.startswith("wide"))
+    assert wide.endswith("better")
+
+
+def test_kept_results_are_a_study_of_the_workspace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file, place = written(tmp_path / "sweep.csv", THREE), ["--workspace", str(tmp_path / "w")]
+    assert main(["judge", file, *OPTIONS, "--keep", "widths", *place]) == 0
+    first = capsys.readouterr().out
+    assert main(["table", "widths", *place]) == 0
+    again = capsys.readouterr().out
+    assert again.splitlines()[0].startswith("widths@imported")
+    assert again.splitlines()[1:] == first.splitlines()[1:]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy's, in MLflow's client
+def test_runs_of_mlflow_and_trials_of_optuna(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    import mlflow
+    import optuna
+
+    uri, storage = f"sqlite:///{tmp_path}/m.db", f"sqlite:///{tmp_path}/o.db"
+    client = mlflow.MlflowClient(uri)
+    experiment = client.create_experiment("sweep", str(tmp_path / "artifacts"))
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(storage=storage, study_name="sweep")
+    for row in THREE:
+        run = client.create_run(experiment)
+        client.log_param(run.info.run_id, "model", row["model"])
+        client.log_param(run.info.run_id, "seed", row["seed"])
+        client.log_metric(run.info.run_id, "acc", row["acc"])
+        client.set_terminated(run.info.run_id)
+        trial = study.ask()
+        for name in ("model", "seed"):
+            trial.set_user_attr(name, row[name])
+        study.tell(trial, row["acc"])
+    tables = []
+    value = [*OPTIONS[:3], "value", *OPTIONS[4:]]
+    for asked in (
+        ["mlflow:sweep", *OPTIONS, "--base", "plain", "--mlflow", uri],
+        ["optuna:sweep", *value, "--searches", storage],
+    ):
+        assert main(["judge", *asked, "--format", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        tables.append({row["arm"]: (row["verdict"], row.get("p_holm")) for row in found})
+    assert tables[0]["wide"] == tables[1]["wide"]
+    assert tables[0]["wide"][0] == "better"
