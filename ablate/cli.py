@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ablate import commands
-from ablate.errors import AblateError, ConfigError, StillRunning, needs, wrong_value
+from ablate.errors import (
+    DISTRIBUTION,
+    AblateError,
+    ConfigError,
+    StillRunning,
+    needs,
+    wrong_value,
+)
 from ablate.redaction import redacted
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -171,6 +178,6 @@ def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return f"ablate {version('ablate')}"
+        return f"ablate {version(DISTRIBUTION)}"
     except PackageNotFoundError:
         return "ablate (not installed)"

@@ -28,6 +28,7 @@ from importlib import metadata
 
 from ablate.redaction import redacted
 
+DISTRIBUTION = "ablate-studies"  # the name that pip knows: its `ablate` is another project
 MAX_SHOWN = 120  # characters of a wrong value that a message shows
 
 
@@ -131,11 +132,11 @@ class Interrupted(AblateError):
 def to_install(package: str) -> str:
     """Return the command that installs a package, by the name that it is imported by.
 
-    It names the package, since the `ablate` of an index of packages is not this one.
+    It names the package and no extra of ours: this also extends a checkout that is run in place.
     """
     name = package.replace("_", "-")
     try:
-        required = metadata.requires("ablate") or []
+        required = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # it is run from its folder
         required = []
     wanted = (each.partition(";")[0].replace(" ", "") for each in required)

@@ -27,6 +27,8 @@ PAGES = [
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(places.ROOT)))
 # Files of a workspace, of MLflow or of the reader's own, which a page may name.
 NOT_HERE = {
+    ".ablate/data/own/pydoc",
+    ".ablate/searches/rates@small.log",
     "CONFIG.toml",
     "ablate/components/regularizer/gaussian_noise.py",
     "cells.py",
@@ -37,11 +39,16 @@ NOT_HERE = {
     "site/",
     "site/index.html",
     "logins.json",
+    "manifest.json",
+    "my_space.toml",
     "my_study.py",
     "noise_study.py",
+    "outputs/DATE/TIME",
     "report.html",
+    "source.json",
     "store/trials",
     "test.txt",
+    "text.txt",
     "test_gaussian_noise.py",
     "train.py",
     "train.txt",

@@ -78,7 +78,7 @@ def test_a_wheel_has_every_search_space_and_every_package(site, tmp_path):
     shown = ran("-m", "ablate", "spaces", folder=tmp_path, path=site)
     for file in (ROOT / "search_spaces").glob("*.toml"):
         assert file.stem in shown
-    known = {".py", ".toml", ".h", ".cpp", ".html", ".typed"}
+    known = {".py", ".toml", ".h", ".cpp", ".html", ".txt", ".typed"}
     ours = {
         path.relative_to(ROOT)
         for path in (ROOT / "ablate").rglob("*")

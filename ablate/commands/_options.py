@@ -14,6 +14,7 @@ from ablate.errors import ConfigError
 
 if TYPE_CHECKING:
     from ablate.store.workspace import Workspace
+    from ablate.study.overrides import Overrides
 
 LOCATIONS = {
     "workspace": ("DIR", "folder for all data (default: .ablate)"),
@@ -23,7 +24,7 @@ LOCATIONS = {
 }
 MOST = 65_535  # workers; also the largest port
 MOST_THREADS = 1024  # as a scale's `threads`
-STUDY = "a study's name, or name@scale"
+STUDY = "a study's name, name@scale, or its file"
 TRIALS = "ids of finished trials (a unique prefix is enough)"
 
 
@@ -108,6 +109,35 @@ def add_results(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="read results that `ablate publish` wrote, instead of the workspace's records",
     )
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    """Add a study's file and scale, and what is changed of the study for this call."""
+    parser.add_argument("file", help="the study file, or a shipped study's name")
+    parser.add_argument("--scale", help="one of the study's scales (default: the first)")
+    group = parser.add_argument_group("changes to the study, which is then one of its own")
+    group.add_argument("--seeds", type=count, metavar="N", help="seeds per arm")
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="a value for every arm, such as training.epochs=2; may be repeated",
+    )
+    group.add_argument(
+        "--arms",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help='run only these arms and the base arm, such as "MoS*"; may be repeated',
+    )
+
+
+def overrides(options: argparse.Namespace) -> Overrides:
+    """Read the changes of `add_study`."""
+    from ablate.study.overrides import Overrides, read_values
+
+    return Overrides(seeds=options.seeds, values=read_values(options.set), arms=tuple(options.arms))
 
 
 def workspace(options: argparse.Namespace) -> Workspace:

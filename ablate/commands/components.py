@@ -5,18 +5,23 @@ from __future__ import annotations
 import argparse
 import inspect
 import textwrap
+from collections.abc import Mapping
 
 from ablate.compare.formats import text
 from ablate.compare.text.plain import paragraph
 from ablate.config import registry
 from ablate.config.fields import FieldInfo, describe
+from ablate.config.tasks import LANGUAGE, find_kind, kind_names
+from ablate.errors import ConfigError, unknown
 
 EXAMPLE = "ablate components head doc"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate components`."""
-    parser.add_argument("slot", nargs="?", help="backbone, head, loss, ... (default: all)")
+    parser.add_argument(
+        "slot", nargs="?", help="backbone, head, loss, ..., or corpus, training (default: all)"
+    )
     parser.add_argument("name", nargs="?", help="show this technique's formula and fields")
     parser.add_argument("--techniques", metavar="FILE", help="also load techniques from this file")
 
@@ -34,6 +39,12 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
         load_own((techniques,))
     if slot is None:
         return _slots()
+    sections = _sections()
+    if slot in sections:
+        return _section(slot, sections[slot])
+    if slot not in registry.EVERY_SLOT:
+        known = (*registry.EVERY_SLOT, *sections)
+        raise ConfigError(unknown("slot or section", slot, known))
     if name is None:
         return _slot(slot)
     return _page(registry.get(slot, name))
@@ -42,7 +53,30 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
 def _slots() -> str:
     rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.EVERY_SLOT]
     lines = text.aligned(["slot", "techniques"], rows)
-    return "\n".join([*lines, "", "One slot: ablate components head. One page: ... head doc."])
+    sections = [[name, ", ".join(tasks)] for name, tasks in _sections().items()]
+    lines += ["", *text.aligned(["section", "of trials of the task"], sections)]
+    then = "One slot: ablate components head. One page: ... head doc. A section: ... training."
+    return "\n".join([*lines, "", then])
+
+
+def _sections() -> dict[str, dict[str, type]]:
+    """Section -> task -> its settings. Those of a section are of no technique."""
+    sections: dict[str, dict[str, type]] = {}
+    # Most people read a language model's settings.
+    for task in sorted(kind_names(), key=lambda name: name != LANGUAGE.name):
+        for name, settings in find_kind(task).sections.items():
+            sections.setdefault(name, {})[task] = settings
+    return sections
+
+
+def _section(name: str, by_task: Mapping[str, type]) -> str:
+    """Show a section's fields; tasks that have other ones have a table of their own."""
+    lines: list[str] = []
+    for settings in dict.fromkeys(by_task.values()):
+        tasks = ", ".join(task for task, own in by_task.items() if own is settings)
+        doc = inspect.cleandoc(settings.__doc__ or "").splitlines()[0]
+        lines += ["", f"{name}  (trials of: {tasks})", "", f"  {doc}", "", *_fields(settings)]
+    return "\n".join(lines[1:])
 
 
 def _slot(slot: str) -> str:
@@ -61,13 +95,7 @@ def _page(technique: registry.Technique) -> str:
     lines = [f"{technique.slot} {technique.name}" + (f"  ({source})" if source else "")]
     lines += ["", textwrap.indent(technique.formula, "  "), ""]
     lines += [textwrap.indent(inspect.cleandoc(technique.doc), "  "), ""]
-    fields = describe(technique.config)
-    if fields:
-        rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
-        table = text.aligned(["field", "default", "allowed", "what it is"], rows, width - 2)
-        lines += [f"  {line}" for line in table]
-    else:
-        lines.append("no fields")
+    lines += _fields(technique.config)
     for metric in technique.metrics:
         reported = f"{technique.name}.{metric.name} ({metric.shown}; better: {metric.better})"
         lines += ["", f"reports {reported}"]
@@ -76,6 +104,15 @@ def _page(technique: registry.Technique) -> str:
         for departure in technique.departures:
             lines += [f"  {line}" for line in paragraph(f"- {departure}", width - 2, "  ")]
     return "\n".join(lines)
+
+
+def _fields(config: type) -> list[str]:
+    fields = describe(config)
+    if not fields:
+        return ["no fields"]
+    rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
+    table = text.aligned(["field", "default", "allowed", "what it is"], rows, text.terminal_width() - 2)
+    return [f"  {line}" for line in table]
 
 
 def _default(field: FieldInfo) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.config.sections import CorpusConfig, PairsConfig
-from ablate.data import pair_texts, sources
+from ablate.data import own, pair_texts, sources
 from ablate.data.corpus import open_corpus
-from ablate.data.kinds import source_of
+from ablate.data.kinds import described, source_of
 from ablate.data.published import PUBLISHED, SPLITS
 from ablate.data.texts import GRAMMAR_TREES, custom_folder, find_text
 from ablate.errors import ConfigError, CorpusError, unknown
@@ -19,7 +19,7 @@ from ablate.parsing.candidates import make_candidates
 from ablate.parsing.n_best import JUDGED, SUFFIX, read_candidates
 
 MEGABYTE = 1e6
-ACTIONS = ("list", "get", "verify", "candidates")
+ACTIONS = ("list", "add", "get", "verify", "candidates")
 EXAMPLE = "ablate data get ptb --from ~/ptb"
 
 
@@ -27,6 +27,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate data`."""
     parser.add_argument("action", choices=ACTIONS, help="what to do")
     parser.add_argument("name", nargs="?", help="corpus name (verify: default all)")
+    parser.add_argument(
+        "path", nargs="?", help="add: a text file, .parquet, .jsonl, or a folder of these"
+    )
+    parser.add_argument(
+        "--shares",
+        type=_shares,
+        metavar="90,5,5",
+        help="add: per cent of the words for train, valid and test, in contiguous blocks of lines",
+    )
+    parser.add_argument(
+        "--field", metavar="NAME", help="add: the column of Parquet, or the field of JSON lines"
+    )
     parser.add_argument(
         "--from", dest="source", metavar="DIR", help="import the files from a folder"
     )
@@ -53,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
                 print(f"{corpus}: {file}: {digest}{pinned}")
         for path in sources.verify_encoded(folder):
             print(f"encoded: {path}: as sealed")
+    elif options.action == "add":
+        _add(options, folder)
     elif name is None:
         known = sources.fetched() if options.action == "get" else (*_named_trees(), "folder:PATH")
         raise ConfigError(
@@ -63,6 +77,34 @@ def run(options: argparse.Namespace) -> int:
     else:
         _get(name, options.source, folder)
     return 0
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Read the shares of train, valid and test."""
+    try:
+        shares = tuple(float(share) for share in text.split(","))
+    except ValueError:
+        shares = ()
+    if len(shares) != len(SPLITS) or min(shares) <= 0 or not 99.9 < sum(shares) < 100.1:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]}: expected three numbers above 0 that make 100, such as 90,5,5"
+        )
+    return shares
+
+
+def _add(options: argparse.Namespace, folder: str) -> None:
+    """Import a text, encode it, and print its splits and its numbers of tokens."""
+    if options.name is None or options.path is None:
+        raise ConfigError(
+            "ablate data add needs a NAME and a PATH, such as: ablate data add my_text text.txt"
+        )
+    added = own.add(options.name, options.path, folder, options.shares, options.field)
+    names = zip(SPLITS, added.shares, strict=False)
+    split = ", ".join(f"{share:g}% {name}" for name, share in names)
+    how = f"split into contiguous blocks of whole lines: {split}" if split else "split as it was"
+    print(f"{added.name}: {added.source}, {how}")
+    print(f"{added.name}: {described(source_of(CorpusConfig(name=added.name), folder))}")
+    print(f'use it: Scale(corpus="{added.name}"), or --set corpus.name={added.name}')
 
 
 def _get(name: str, source: str | None, folder: str) -> None:

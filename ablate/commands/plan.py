@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ablate.commands import _options
 from ablate.compare import crossing
@@ -31,27 +32,31 @@ from ablate.study import cost
 from ablate.study.chains import confirm_search
 from ablate.study.file import load
 from ablate.study.looked import with_history, without
+from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Chains, Plan, PlannedSearch
+from ablate.study.words import Search
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate plan`."""
-    parser.add_argument("file", help="the study file, or a shipped study's name")
-    parser.add_argument("--scale", help="one of the study's scales (default: the first)")
+    _options.add_study(parser)
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Return what a study would train, and its cost."""
-    return show_plan(options.file, options.scale, _options.workspace(options))
+    changes, workspace = _options.overrides(options), _options.workspace(options)
+    return show_plan(options.file, options.scale, workspace, changes)
 
 
-def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
+def show_plan(
+    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
+) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
-    study = load(file)
+    study, scale = overridden(load(file), scale, changes or Overrides())
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
     plan = _after_looks(plan, workspace.store)
@@ -62,8 +67,10 @@ def show_plan(file: str, scale: str | None, workspace: Workspace) -> str:
     done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
     above = [
         f"{plan.record.key}: {plan.record.question}",
+        *_changed(plan),
         f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
         f"base arm '{plan.record.base_arm}'",
+        *_text(plan, workspace),
         *_looks(plan.record),
     ]
     below = [
@@ -115,9 +122,22 @@ def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
     return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
 
 
+def _changed(plan: Plan) -> list[str]:
+    return [f"changed on the command line: {plan.record.changed}"] if plan.record.changed else []
+
+
 def _read(plan: Plan) -> str:
     record = plan.record
     return f"corpus {record.corpus} ({record.corpus_digest}), " if record.corpus else ""
+
+
+def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
+    """Describe the text that models read: tokens, vocabulary, words that training never has."""
+    from ablate.data.kinds import described, source_of
+
+    config = plan.configs[plan.study.base_arm]
+    if config.data and config.kind.slots and config.kind.name != "encoder_decoder":
+        yield described(source_of(config.data, workspace.data))
 
 
 def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
@@ -151,8 +171,8 @@ def _searches(plan: Plan) -> list[str]:
     )
     return [
         f"{tuned} is tuned first: {counted(repeats, 'search')} of {words.trials} trials over "
-        f"{words.space} ({', '.join([words.sampler, *options, how])}, early stopping: "
-        f"{words.early_stopping or 'no'}),",
+        f"{_space_name(words.space)} ({', '.join([words.sampler, *options, how])}, early stopping: "
+        f"{_stopping(words)}),",
         then,
         *_inherited(plan),
         *_not_searched(plan),
@@ -168,6 +188,19 @@ def _finds(plan: Plan, store: Store) -> list[str]:
     if any(search.words.early_stopping and not search.parents for search in plan.searches):
         sentences.append(crossing.warning(record, store))
     return [*sentences, ""] if sentences else []
+
+
+def _stopping(words: Search) -> str:
+    """How trials that fall behind are stopped."""
+    if words.early_stopping is None:
+        return "no"
+    start = f" from epoch {words.min_epochs} on" if words.min_epochs > 1 else ""
+    return f"{words.early_stopping}, one in {words.reduction} continues{start}"
+
+
+def _space_name(space: str | Mapping[str, Any]) -> str:
+    """The name of a space, or the rows of one that the study's file has."""
+    return space if isinstance(space, str) else f"the study's own space of {', '.join(space)}"
 
 
 def _inherited(plan: Plan) -> list[str]:

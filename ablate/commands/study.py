@@ -18,6 +18,8 @@ from ablate.engine.failures import troubles
 from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
 from ablate.store.workspace import Workspace
+from ablate.study.file import load
+from ablate.study.overrides import overridden
 
 if TYPE_CHECKING:
     from ablate.engine.run import Ended, RunOptions
@@ -29,8 +31,7 @@ UI_PORT = 5050  # of `ablate ui`
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate study`."""
-    parser.add_argument("file", help="the study file, or a shipped study's name")
-    parser.add_argument("--scale", help="one of the study's scales (default: the first)")
+    _options.add_study(parser)
     parser.add_argument("--local", action="store_true", help="run in this process, without Ray")
     parser.add_argument(
         "--workers",
@@ -63,9 +64,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
     from ablate.engine.run import RunOptions
-    from ablate.study.file import load
     from ablate.study.replicate import replicated
 
+    changes = _options.overrides(options)
     command = resume_command(options)  # before the cluster's name becomes an address
     _options.settle_cluster(options)
     chosen = RunOptions(
@@ -74,11 +75,13 @@ def run(options: argparse.Namespace) -> int:
         address=options.cluster,
         verbose=options.verbose,
     )
-    workspace, study, scale = _options.workspace(options), options.file, options.scale
-    if options.replicate is not None:
-        study, scale = replicated(load(study), scale, options.replicate, workspace.store)
-    with _page(workspace) if options.ui else contextlib.nullcontext():
-        return run_and_show(study, scale, workspace, chosen, command)
+    workspace = _options.workspace(options)
+    with _interruptible(command):
+        study, scale = overridden(load(options.file), options.scale, changes)
+        if options.replicate is not None:
+            study, scale = replicated(study, scale, options.replicate, workspace.store)
+        with _page(workspace) if options.ui else contextlib.nullcontext():
+            return run_and_show(study, scale, workspace, chosen, command)
 
 
 @contextlib.contextmanager
@@ -116,19 +119,19 @@ def resume_command(options: argparse.Namespace) -> str:
     for name in ("scale", "workers", "cluster", "workspace", "store", "mlflow", "searches"):
         value = getattr(options, name)
         words += [] if value is None else [f"--{name}", redacted(str(value))]
+    words += _options.overrides(options).words
     words += [] if options.replicate is None else ["--replicate", str(options.replicate)]
     return shlex.join([*words, *(["--local"] if options.local else [])])
 
 
 def run_and_show(
-    study: str | Study, scale: str | None, workspace: Workspace, options: RunOptions, command: str
+    study: Study, scale: str, workspace: Workspace, options: RunOptions, command: str
 ) -> int:
     """Run the study, then print its table; raise an error that lists its failures."""
     from ablate.engine.run import run_study
 
-    with _interruptible(command):
-        ended = run_study(study, scale, workspace, options, command)
-        _print(ended, workspace)
+    ended = run_study(study, scale, workspace, options, command)
+    _print(ended, workspace)
     if ended.interrupted:
         raise _interrupted(ended.interrupted, command)
     if lost := troubles(ended.record, ended.journals):

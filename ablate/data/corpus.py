@@ -140,6 +140,14 @@ class Texts(EncodedSource[CorpusConfig]):
             for split in SPLITS
         }
 
+    def unseen(self) -> dict[str, float]:
+        """Count the words that a model cannot have learned; a published text may be missing."""
+        if self.config.name in PUBLISHED or self.config.level == "tree":
+            return {}
+        splits = self.open().splits
+        train = np.unique(splits["train"])
+        return {s: float(1 - np.isin(splits[s], train).mean()) for s in splits if s != "train"}
+
     def columns(self, text: Text) -> encoded.Columns:
         """Encode a text."""
         tokens = encode({split: text.lines(split) for split in SPLITS}, self.config)

@@ -60,6 +60,10 @@ class DataSource(ABC, Generic[C]):
         """Return the mean number of tokens to predict in a sentence; 0: there are no sentences."""
         return 0
 
+    def unseen(self) -> Mapping[str, float]:
+        """Return the share of each split's words that training never has, if that is known."""
+        return {}
+
     def files(self) -> Sequence[Path]:
         """Return the files in the data folder that workers on other hosts need."""
         return ()
@@ -80,3 +84,11 @@ def source_of(config: C, folder: str | Path | None = None) -> DataSource[C]:
         module, _, name = reader.partition(":")
         reader = getattr(import_module(module), name)
     return reader(config, folder)
+
+
+def described(source: DataSource) -> str:
+    """Return what a text has: its tokens, its words, and how many of them are new after train."""
+    tokens = ", ".join(f"{number:,} {split}" for split, number in source.sizes().items())
+    unseen = ", ".join(f"{share:.1%} of {split}" for split, share in source.unseen().items())
+    new = f"; unknown from training: {unseen}" if unseen else ""
+    return f"{tokens} tokens, {source.vocabulary()[0]:,} words{new}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ablate.config.sections import CorpusConfig, PairsConfig
-from ablate.data import encoded
+from ablate.data import encoded, own
 from ablate.data.kinds import source_of
 from ablate.data.pair_texts import SOURCE, find_pairs
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
@@ -29,6 +29,7 @@ from ablate.data.texts import (
     custom_folder,
     expanded,
     find_text,
+    own_folder,
     sha256,
     without_cache,
     writing,
@@ -65,7 +66,9 @@ def listing(folder: str | Path) -> list[Listed]:
         for corpora in (PUBLISHED, PUBLISHED_PAIRS)
     )
     built_in = [(GRAMMAR, CorpusConfig()), (GRAMMAR_TREES, CorpusConfig(level="tree"))]
-    return [*(_listed_built_in(*each) for each in built_in), *texts, _listed_pairs(), *pairs]
+    imported = [_listed_own(name, Path(folder)) for name in own.names(folder)]
+    listed = [*(_listed_built_in(*each) for each in built_in), *texts, _listed_pairs(), *pairs]
+    return [*listed, *imported]
 
 
 def _published(name: str, folder: Path) -> PublishedText | None:
@@ -112,6 +115,8 @@ def verify(name: str, folder: str | Path) -> dict[str, str]:
         for part in files.corpus.files:
             files.check(part)
         return {str(files.path(part)): known for part, known in files.corpus.sha256.items()}
+    if (imported := own_folder(name, Path(folder))).is_dir():
+        return {str(imported / f"{part}.txt"): sha for part, sha in own.verify(imported).items()}
     _check_known(name)
     if name == PAIRS or _has_pairs(name):
         text = find_pairs(PairsConfig(name=name), Path(folder))
@@ -170,6 +175,12 @@ def _listed(text: PublishedText) -> Listed:
     words = corpus.vocabulary.get((corpus.level, False))
     tokens, num_pairs = corpus.num_tokens, corpus.num_pairs
     return Listed(corpus.name, state, tokens, words, corpus.licence, num_pairs)
+
+
+def _listed_own(name: str, folder: Path) -> Listed:
+    source: Any = source_of(CorpusConfig(name=name), folder)
+    origin = f"yours, from {own.read_spec(own_folder(name, folder)).source}"
+    return Listed(name, "ready", source.sizes(), source.vocabulary()[0], origin)
 
 
 def _listed_pairs() -> Listed:

@@ -2,6 +2,7 @@
 
 grammar, grammar_trees     built in, generated on first use
 ptb, wikitext-2, treebank  published; `ablate data get` fetches them
+NAME                       imported by `ablate data add NAME FILE`
 folder:PATH                a folder with train.txt, valid.txt and test.txt; a plain path works too
 
 The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/parsing/trees.py`). The
@@ -73,10 +74,22 @@ def find_text(name: str, folder: Path | None) -> Text:
             f"corpus.name: '{name}' has pairs of sentences, and this task reads one text. Expected "
             f"one of: {', '.join([*names(), 'folder:PATH'])}."
         )
+    if folder is not None and (own := own_folder(name, folder)).is_dir():
+        return FolderText(own, folder)
     source = custom_folder(name)
     if source is None:
-        raise CorpusError(unknown("corpus", name, [*names(), "folder:PATH"], "corpus.name"))
+        own = sorted(each.parent.name for each in folder.glob("own/*/train.txt")) if folder else []
+        known = [*names(), *own, "folder:PATH"]
+        raise CorpusError(
+            f"{unknown('corpus', name, known, 'corpus.name')} "
+            f"`ablate data add {name} FILE` imports a text of yours."
+        )
     return FolderText(source, folder)
+
+
+def own_folder(name: str, data: Path) -> Path:
+    """Return the folder of a text that was imported under a name (`ablate/data/own.py`)."""
+    return data / "own" / (name if re.fullmatch(r"[\w-]+", name) else "-")
 
 
 def custom_folder(name: str) -> Path | None:
@@ -164,7 +177,7 @@ class PublishedText:
     def lines(self, split: str) -> Iterator[str]:
         """Return a split's lines, from a file whose hash is checked."""
         self.check(split)
-        return _lines(self.path(split))
+        return lines_of(self.path(split))
 
     def check(self, part: str) -> None:
         """Raise if a file is missing or is not the published one."""
@@ -230,7 +243,7 @@ class FolderText:
 
     def lines(self, split: str) -> Iterator[str]:
         """Return a split's lines."""
-        return _lines(self.path(split))
+        return lines_of(self.path(split))
 
 
 def sha256(path: Path) -> str:
@@ -299,7 +312,7 @@ def writing(what: str) -> Iterator[None]:
         ) from error
 
 
-def _lines(path: Path) -> Iterator[str]:
+def lines_of(path: Path) -> Iterator[str]:
     """Read a text file line by line."""
     try:
         with open(path, encoding="utf-8-sig") as file:

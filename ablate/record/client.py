@@ -139,6 +139,14 @@ class ClientTracking:
         known = [Recorded(r.info.run_id, r.info.status, dict(r.data.tags)) for r in runs]
         return [run for run in known if {TRIAL, ARM_RUN} & run.tags.keys()]
 
+    def delete(self, identities: Sequence[tuple[str, str]]) -> int:
+        """Mark the runs with these tags as deleted; return how many there were."""
+        with translate_errors(self.uri), server_lock(self.uri):
+            known = [run for run in map(self._read, identities) if run is not None]
+            for run in known:
+                self.client.delete_run(run.run_id)
+        return len(known)
+
     def settle(self) -> None:
         """Clean up what calls that got no answer may have left behind."""
         for identity in list(self._uncertain):

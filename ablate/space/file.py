@@ -7,7 +7,7 @@ exist, what are its limits) are in `check.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,11 @@ def read(path: Path) -> SpaceFile:
     """Read a file's rows, and check them against each other."""
     text = read_text(path)
     lines = Lines(path, text)
-    data = parse_toml(text, lines)
+    return parsed(parse_toml(text, lines), path, lines)
+
+
+def parsed(data: Mapping[str, Any], path: Path, lines: Lines) -> SpaceFile:
+    """Return the rows of what a file or a study has, checked against each other."""
     top = {key: value for key, value in data.items() if not isinstance(value, dict)}
     tables = {key: value for key, value in data.items() if isinstance(value, dict)}
     for key in [k for k in TOP_KEYS if k in tables]:  # `[paper]` would else be a row

@@ -32,9 +32,15 @@ def find(name: str, near: Path | None) -> Path:
     if name.endswith(".toml") or "/" in name:
         candidates = [Path(name), *(folder / name for folder in study_folder)]
     else:
-        candidates = [folder / f"{name}.toml" for folder in (*folders(near), *study_folder)]
+        own = [*study_folder, Path.cwd()]
+        candidates = [folder / f"{name}.toml" for folder in (*folders(near), *own)]
     for path in candidates:
         if path.is_file():
             return path
     names = sorted({path.stem for folder in folders(near) for path in folder.glob("*.toml")})
     raise SpaceError(unknown("search space", name, names))
+
+
+def here() -> list[Path]:
+    """List the TOML files of the working folder, which may be spaces of studies next to them."""
+    return sorted(path for path in Path.cwd().glob("*.toml") if path.name != "pyproject.toml")

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.config import DEFAULT_TECHNIQUES
-from ablate.errors import SpaceError, unknown
+from ablate.errors import SpaceError, unknown, wrong_value
 from ablate.space.check import problems
-from ablate.space.file import SpaceFile, read
-from ablate.space.folders import find, folders
+from ablate.space.file import SpaceFile, parsed, read
+from ablate.space.folders import find, folders, here
 from ablate.space.links import sort_by_dependency
 from ablate.space.row import Choices, Fixed, Range, Row
+from ablate.space.text import Inline
+
+INLINE = "the study"  # stands for the paper of a space that a study has in its own file
 
 Values = Mapping[str, Any]
 Suggest = Callable[[Row], Any]
@@ -190,11 +193,34 @@ def load(name_or_path: str | Path, near: Path | None = None) -> Space:
     return space.at(column) if column else space
 
 
+def inline(rows: Mapping[str, Any], path: Path, task: str = "") -> Space:
+    """Make a space of the rows that a study has in its own file, written as those of a space's.
+
+    `task` is the study's, whose fields the rows set; "": a language model's.
+    """
+    for name, row in rows.items():
+        if not isinstance(row, Mapping):
+            expected = '{"field": ..., "range": ...}, as in a file of a space'
+            raise SpaceError(wrong_value(f"row '{name}'", row, expected, f"{path}: space"))
+    top = {"task": task} if task else {"paper": INLINE, "tables": []}
+    return Space(path=path, **vars(parsed({**top, **_plain(rows)}, path, Inline(path))))
+
+
+def _plain(value: Any) -> Any:
+    """Rows as TOML would give them: Python's are often written with tuples."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value
+
+
 def index() -> dict[str, Space | SpaceError]:
     """Return every space that can be loaded by a bare name, or the error that prevents it."""
     # From the farthest folder to the nearest, whose file of a name counts.
     paths = {path.stem: path for folder in reversed(folders()) for path in folder.glob("*.toml")}
-    return {name: _load_or_error(path) for name, path in sorted(paths.items())}
+    known = {name: _load_or_error(path) for name, path in sorted(paths.items())}
+    # A TOML file in the working folder may be anything: what is no space is left out.
+    near = {path.stem: _load_or_error(path) for path in here() if path.stem not in known}
+    return {**known, **{name: found for name, found in near.items() if isinstance(found, Space)}}
 
 
 def _load_or_error(path: Path) -> Space | SpaceError:

@@ -48,6 +48,19 @@ class Lines:
         return f"{self.path}:{number}" + (f": row '{before[-1]}'" if before else "")
 
 
+class Inline(Lines):
+    """Locates rows that a study has in its own file, where no line is known of them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "")
+
+    def row(self, row: str, key: str | None = None) -> str:
+        return f"{self.path}: space: row '{row}'"
+
+    def key(self, key: str) -> str:
+        return f"{self.path}: space"
+
+
 def read_text(path: Path) -> str:
     """Read a file, or raise an error that names it."""
     try:

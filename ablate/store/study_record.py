@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ablate.config import metrics, typed
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.store import Store, damaged
+
+CHANGED = "+"  # in the name of a scale that the command line changed, before a digest of how
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +123,7 @@ class StudyRecord:
     judged_by: Metric | None = None  # older records do not have it: nats of a language model
     columns: tuple[Metric, ...] = ()  # further metrics to show
     first_seed: int = 1  # default for older records, which do not have it
+    changed: str = ""  # options of the command line that changed the scale
     imported: str = ""  # where its results come from, if they were not made here
     judged_before: int = 0  # variants that a ledger knows, and that are not in this table
     settings_of: str = ""  # the scale whose searches found the arms' settings
@@ -213,21 +217,49 @@ def write(store: Store, record: StudyRecord) -> None:
 
 
 def read(store: Store, key: str) -> StudyRecord:
-    """The study `name@scale`; the name alone is enough if it was run at only one scale."""
+    """The study `name@scale`, or of this name or file; these are enough if it was run at only one
+    scale. A scale that was changed on the command line needs its own key if there are others."""
     known = names(store)
     matching = [name for name in known if key in (name, name.split("@")[0])]
-    if len(matching) > 1:
+    if not matching and is_file_name(key):
+        matching = _run_from(store, key, known)
+    asked = [name for name in matching if CHANGED not in name.partition("@")[2]] or matching
+    if len(asked) > 1:
         scales = ", ".join(name.partition("@")[2] for name in matching)
         raise ConfigError(
             f"{store.uri}: the study '{key}' was run at several scales: {scales}. "
             f"Say {' or '.join(matching)}."
         )
-    if not matching:
+    if not asked:
         raise ConfigError(unknown("study", key, known, store.uri))
-    path = f"studies/{matching[0]}/study.json"
+    return _read(store, asked[0])
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a study is named by its file: names have no slash, and end otherwise."""
+    return text.endswith(".py") or "/" in text
+
+
+def _run_from(store: Store, name: str, known: Sequence[str]) -> list[str]:
+    """The keys of the studies that were run from a file; it is not executed to know its name."""
+    file = Path(name).resolve()
+    every = [_read(store, key) for key in known]
+    keys = [one.key for one in every if one.file and Path(one.folder, one.file).resolve() == file]
+    if keys:
+        return keys
+    if not file.is_file():
+        raise ConfigError(unknown("study or study file", name, known, store.uri))
+    raise ConfigError(
+        f"{store.uri}: no study of the file {name} has been run yet. "
+        f"Start it with: ablate study {shlex.quote(name)}"
+    )
+
+
+def _read(store: Store, key: str) -> StudyRecord:
+    path = f"studies/{key}/study.json"
     try:
         record = from_plain(store.read_json(path) or {})
-        if record.key != matching[0]:  # keys become names of folders
+        if record.key != key:  # keys become names of folders
             raise ValueError(f"it is the record of a study {record.key!r}")
         return record
     except ValueError as error:

@@ -55,6 +55,11 @@ class Workspace:
         return self.mlflow_uri or f"sqlite:///{self.folder / 'mlflow.db'}"
 
     @property
+    def has_records(self) -> bool:
+        """Whether a server is configured, or the workspace's own database has been made."""
+        return self.mlflow_uri is not None or (self.folder / "mlflow.db").exists()
+
+    @property
     def artifacts(self) -> Path:
         """The folder of MLflow's artifacts."""
         return self.folder / "mlflow-artifacts"

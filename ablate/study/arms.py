@@ -63,12 +63,21 @@ def column_for(scale: Scale, base: str | Values) -> str:
     return named or scale.column or scale.corpus
 
 
-def find_space(study: Study, name: str) -> spaces.Space:
-    """Load a recipe or search space named in the study."""
+def find_space(study: Study, name: str | Values) -> spaces.Space:
+    """Load a recipe or search space named in the study, or make the one that is written in it."""
+    if not isinstance(name, str):
+        return spaces.inline(name, Path(study.file or study.name or "study"), _task(study))
     try:
         return spaces.load(name, near=Path(study.file) if study.file else None)
     except SpaceError as error:
         raise SpaceError(f"{study.file or study.name}: {error}") from None
+
+
+def _task(study: Study) -> str:
+    """The task of the study's base, or ""."""
+    if isinstance(study.base, str):
+        return find_space(study, study.base.partition(":")[0]).task
+    return str(study.base.get("task", ""))
 
 
 def find_arm(study: Study, name: str) -> Arm:

@@ -108,6 +108,7 @@ def make_record(
         published_scale=scale.published,
         smoke=scale.smoke,
         margin=size_on_scale("margin", study.margin, metric, study.file or study.name or "study"),
+        changed=scale.changed,
     )
 
 

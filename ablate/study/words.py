@@ -29,6 +29,7 @@ from ablate.results.sizes import check_size
 from ablate.study.check_looks import check_looks
 
 Values = Mapping[str, Any]
+UNCHANGED = (3, 1)  # reduction and min_epochs of early stopping
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
 
 
@@ -70,12 +71,16 @@ class Search(Word):
     exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
 
     Args:
-        space: The name of a search space, as `ablate spaces` lists them, or the path of its file.
+        space: The name of a search space, as `ablate spaces` lists them, the path of its file, or
+            its rows: `{"Learning rate": {"field": "optimizer.learning_rate", "range": [0.1, 9]}}`.
         trials: Maximum number of trials per arm and search.
         sampler: How values are suggested: `"tpe"`, `"random"`, or one of your own.
         options: Options of the sampler, as `ablate components sampler tpe` lists them:
             `{"n_startup_trials": 20}`.
         early_stopping: Stop trials that fall behind, by `"asha"` or `"hyperband"`.
+        reduction: Early stopping lets one in this many trials continue at each of its steps.
+        min_epochs: The first epoch at which early stopping may stop a trial; its next steps are
+            `reduction` times as late each. Raise it where curves cross.
         synchronous: Wait for each batch of trials, so that the search repeats exactly.
         batch: Trials per batch of a synchronous search.
         repeats: Independent searches per arm, each with a seed of its own. A verdict needs three.
@@ -89,11 +94,13 @@ class Search(Word):
         also: Fields that an arm sets, to be searched in the other arms too.
     """
 
-    space: str
+    space: str | Mapping[str, Values]
     trials: int = limited(low=1)
     sampler: str = "tpe"
     options: Values = field(default_factory=dict)
     early_stopping: str | None = limited(None, choices=(None, "asha", "hyperband"))
+    reduction: int = limited(UNCHANGED[0], low=2)
+    min_epochs: int = limited(UNCHANGED[1], low=1)
     synchronous: bool = False
     batch: int = limited(4, low=1, high=1000)
     repeats: int = limited(1, low=1)
@@ -110,6 +117,11 @@ class Search(Word):
             raise StudyError(
                 "a synchronous search repeats exactly, and stopping trials early would make it "
                 "depend on timing. Instead: leave out either synchronous or early_stopping."
+            )
+        if not self.early_stopping and (self.reduction, self.min_epochs) != UNCHANGED:
+            raise StudyError(
+                "reduction and min_epochs are of early stopping, which this search lacks. Instead: "
+                'leave them out, or add early_stopping="asha".'
             )
         check_looks(self.looks, self.repeats, "repeats", "Search")
 
@@ -322,6 +334,7 @@ class Scale(Word):
             searches holds: below three of them, there is no verdict.
         searched: The listed settings are what a search found that is not on record. Its luck is in
             all seeds, so there is no verdict.
+        changed: What the command line changed of this scale. `ablate study` sets it.
     """
 
     corpus: str = "grammar"
@@ -348,6 +361,7 @@ class Scale(Word):
     smoke: bool = False
     settings_of: str = ""
     searched: bool = False
+    changed: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

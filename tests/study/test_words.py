@@ -129,3 +129,10 @@ def test_a_smoke_scale_is_short_in_everything_that_trains():
     assert small.brief and small.changes == scale.changes
     assert small.stages == (replace(stages[0], changes={**long, "training.epochs": 1}), stages[1])
     assert small.search == replace(search, trials=2, repeats=1, changes={})
+
+
+def test_how_early_stopping_stops_needs_early_stopping():
+    for words in ({"reduction": 4}, {"min_epochs": 2}):
+        with pytest.raises(StudyError, match="are of early stopping, which this search lacks"):
+            Search(space="x", trials=3, **words)
+        Search(space="x", trials=3, early_stopping="asha", **words)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.engine.cores import usable_cores
-from ablate.errors import to_install
+from ablate.errors import DISTRIBUTION, to_install
 from ablate.store.workspace import Workspace
 
 GIGABYTE = 1e9
@@ -37,7 +37,7 @@ print(json.dumps([gpus, torch.version.cuda, kernels, details]))
 def packages(workspace: Workspace) -> Iterator[Finding]:
     """One finding for each missing or old package, and one for all others."""
     good = [f"Python {platform.python_version()} ({sys.executable})"]
-    for text in metadata.requires("ablate") or []:
+    for text in metadata.requires(DISTRIBUTION) or []:
         package, _, condition = text.partition(";")
         needed = REQUIREMENT.match(package)
         # Of the extras, `study` alone is what studies need.

@@ -35,6 +35,8 @@ _WITHHELD = {
 def settings(summary: Summary) -> Iterable[str]:
     """Corpus, repetitions, base arm, unit, and what it cost."""
     record = summary.record
+    if record.changed:
+        yield f"changed on the command line: {record.changed}"
     if record.corpus:
         yield f"corpus {record.corpus}, digest {record.corpus_digest[:16]}"
     digits = shown.decimals(summary)

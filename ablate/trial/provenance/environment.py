@@ -17,6 +17,7 @@ from typing import Any
 from ablate import errors
 from ablate.store.files import cpuinfo
 
+DISTRIBUTIONS = {"ablate": errors.DISTRIBUTION}  # named otherwise than what is imported
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
 GIT_SECONDS = 5.0  # after which a slow disk's commit is not recorded
 
@@ -45,7 +46,7 @@ def versions() -> dict[str, str]:
     installed = {}
     for package in PACKAGES:
         try:
-            installed[package] = metadata.version(package)
+            installed[package] = metadata.version(DISTRIBUTIONS.get(package, package))
         except metadata.PackageNotFoundError:
             continue
     return installed

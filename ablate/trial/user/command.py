@@ -20,6 +20,7 @@ import ctypes
 import dataclasses
 import json
 import os
+import re
 import shlex
 import signal
 import string
@@ -38,6 +39,7 @@ from ablate.errors import ConfigError, TrialError, unknown
 from ablate.trial.user.function import Run, unmet
 
 GIVEN = ("seed", "device", "data")  # what a command may name besides its settings
+FLAG = re.compile(r"\{(?P<name>\w+):(?P<on>-[^{}/]+)(/(?P<off>-[^{}]+))?\}")
 SHOWN_LINES = 15  # of the output of a command that failed
 PR_SET_PDEATHSIG = 1  # Linux: signal the command when the worker that started it dies
 
@@ -56,7 +58,9 @@ def task_command(
         name: What studies call the task, in snake_case.
         command: The command, with each setting and the seed in braces:
             `"python train.py --lr {lr} --seed {seed}"`. `{device}` and `{data}` may occur too. The
-            text is split into words as a shell splits them, and no shell reads it.
+            text is split into words as a shell splits them, and no shell reads it. A setting that
+            is true or false makes a flag: `{augment:--augment}` is `--augment` or nothing, and
+            `{augment:--augment/--no-augment}` one of the two.
         settings: The settings of the command with their defaults: `{"lr": 0.1}`.
         metrics: What the command prints: one `Metric` or several. The first one decides, unless the
             study names another.
@@ -78,7 +82,7 @@ def task_command(
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
         values = {**given, **dataclasses.asdict(run.config)}
-        arguments = _with_this_python([_filled(part, values, f"{file}:{line}") for part in parts])
+        arguments = _with_this_python(_all_filled(parts, values, f"{file}:{line}"))
         started = Command(arguments, folder, where=f"{file}:{line}")
         result = yield from started.epochs()
         metric = metrics if isinstance(metrics, Metric) else metrics[0]
@@ -103,8 +107,8 @@ def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, An
     for name in named:
         if name not in known:
             raise ConfigError(unknown("setting", name, known, where))
-    for part in parts:  # a wrong format is refused here, and not by every trial
-        _filled(part, {"seed": 0, "device": "cpu", "data": ".", **settings}, where)
+    # A wrong format is refused here, and not by every trial.
+    _all_filled(parts, {"seed": 0, "device": "cpu", "data": ".", **settings}, where)
     for name in settings:
         _check_setting(name, named, where)
     if "seed" not in named:
@@ -122,6 +126,20 @@ def _names(part: str, where: str) -> list[str]:
         raise _not_filled(part, error, where) from None
 
 
+def _all_filled(parts: Sequence[str], values: Mapping[str, Any], where: str) -> list[str]:
+    """The words of the command with the values of its settings."""
+    return [word for part in parts for word in _words(part, values, where)]
+
+
+def _words(part: str, values: Mapping[str, Any], where: str) -> list[str]:
+    """What a word of the command becomes: for `{augment:--augment}`, a flag or nothing."""
+    flag = FLAG.fullmatch(part)
+    if flag is None or not isinstance(value := values[flag["name"]], bool):
+        return [_filled(part, values, where)]
+    word = flag["on"] if value else flag["off"]
+    return [word] if word else []
+
+
 def _filled(part: str, values: Mapping[str, Any], where: str) -> str:
     """A word of the command with the values of its settings."""
     try:
@@ -133,7 +151,8 @@ def _filled(part: str, values: Mapping[str, Any], where: str) -> str:
 def _not_filled(part: str, error: Exception, where: str) -> ConfigError:
     return ConfigError(
         f"{where}: {part!r} of the command cannot be filled in: {error}. Expected: {{NAME}} for a "
-        "setting, with a format at most, as in {rate:.3f}, and {{ or }} for a brace."
+        "setting, with a format at most, as in {rate:.3f}, {NAME:--FLAG} for one that is true or "
+        "false, and {{ or }} for a brace."
     )
 
 

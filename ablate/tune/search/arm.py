@@ -29,7 +29,7 @@ from ablate.config.identity import Trial
 from ablate.config.merge import merge
 from ablate.config.metrics import Metric
 from ablate.config.streams import derived_seed
-from ablate.errors import RecordError, StudyError, TrialError
+from ablate.errors import RecordError, StudyError, TrialError, wrong_value
 from ablate.redaction import redacted
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
@@ -365,14 +365,22 @@ def _chosen_by(journal: Journal, metric: Metric) -> float:
 
 
 def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
-    if planned.words.early_stopping == "asha":
-        return optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
-    if planned.words.early_stopping == "hyperband":
+    words = planned.words
+    if words.early_stopping == "asha":
+        return optuna.pruners.SuccessiveHalvingPruner(
+            min_resource=words.min_epochs, reduction_factor=words.reduction
+        )
+    if words.early_stopping == "hyperband":
         most = plan_search_trial(plan, planned, {}, 0).config.num_epochs
         if most is None:
             raise StudyError(
                 "hyperband needs to know how many epochs a trial has. Instead: give the task's "
                 'config a field `epochs`, or use early_stopping="asha".'
             )
-        return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=most)
+        if words.min_epochs > most:
+            expected = f"no more than the {most} epochs that a trial has"
+            raise StudyError(wrong_value("min_epochs", words.min_epochs, expected, "Search"))
+        return optuna.pruners.HyperbandPruner(
+            min_resource=words.min_epochs, max_resource=most, reduction_factor=words.reduction
+        )
     return optuna.pruners.NopPruner()

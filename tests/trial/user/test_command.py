@@ -220,6 +220,24 @@ def test_what_cannot_be_filled_in_is_refused_where_it_is_declared(folder, part, 
         run_command(f"python train.py --lr {{lr}} --seed {{seed}} '{part}'", folder, lr=0.1)
 
 
+@pytest.mark.parametrize(("on", "words"), [(True, ["--big", "--fast"]), (False, ["--no-fast"])])
+def test_a_setting_that_is_on_or_off_is_a_flag(folder, on, words):
+    (folder / "flags.py").write_text(
+        "import json, sys\nprint(sys.argv[2:])\n"
+        "print(json.dumps({'valid_accuracy': len(sys.argv), 'test_accuracy': 1}))"
+    )
+    command = "python flags.py {seed} {big:--big} {fast:--fast/--no-fast}"
+    journal = run_command(command, folder, big=on, fast=on)
+    assert journal.status == Status.COMPLETED and journal.metrics["valid_accuracy"] == 2 + len(
+        words
+    )
+
+
+def test_a_flag_of_a_number_is_refused(folder):
+    with pytest.raises(ConfigError, match=r"\{NAME:--FLAG\} for one that is true or false"):
+        run_command("python train.py {lr:--lr} --seed {seed}", folder, lr=0.1)
+
+
 def test_a_line_that_is_nested_too_deeply_is_no_result(folder):
     deep = "print('{\"a\": ' * 99_999)"
     (folder / "deep.py").write_text(

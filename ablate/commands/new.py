@@ -1,0 +1,137 @@
+"""Write a small study, a training, or a technique and its test."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import keyword
+import shlex
+from pathlib import Path
+
+from ablate.errors import ConfigError, unknown, wrong_value
+
+EXAMPLE = "ablate new my_study.py"
+_PACKAGE = Path(__file__).parents[1]
+TEMPLATES = _PACKAGE / "templates"
+# A new technique starts as a working copy of a short one of its slot.
+MODELS = {
+    "attention": "luong",
+    "backbone": "gru",
+    "bridge": "layer_sum",
+    "encoder": "lstm",
+    "evaluator": "tempered",
+    "gate": "iog_hidden",
+    "head": "softmax",
+    "loss": "cross_entropy",
+    "optimizer": "adagrad",
+    "regularizer": "activation_l2",
+    "schedule": "cosine",
+    "words": "table",
+}
+OF_THE_MODEL = ("paper", "equation", "departures", "version")  # what `register` says of the copied
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `ablate new`."""
+    parser.add_argument("file", help="the file to write, such as my_study.py")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--task", action="store_true", help="a study of a training of your own, in plain torch"
+    )
+    kind.add_argument(
+        "--technique",
+        metavar="SLOT",
+        help=f"a technique and its test; SLOT: {', '.join(MODELS)}",
+    )
+
+
+def run(options: argparse.Namespace) -> str:
+    """Write the files, and say what to do next."""
+    file = Path(options.file)
+    if file.suffix != ".py":
+        raise ConfigError(
+            wrong_value("FILE", options.file, "a name that ends in .py", "ablate new")
+        )
+    if options.technique is not None:
+        return _technique(file, options.technique)
+    name = _name(file) if options.task else file.stem
+    text = _template(
+        "task.py" if options.task else "study.py", name=name, file=shlex.quote(str(file))
+    )
+    _write({file: text})
+    quoted = shlex.quote(str(file))
+    return (
+        f"wrote {file}\n\nlook at what it trains:  ablate plan {quoted}\n"
+        f"run it, or resume it:    ablate study {quoted}"
+    )
+
+
+def _technique(file: Path, slot: str) -> str:
+    if slot not in MODELS:
+        raise ConfigError(unknown("slot", slot, MODELS, "--technique"))
+    name, test = _name(file), file.with_name(f"test_{file.name}")
+    source = _PACKAGE / "components" / slot / f"{MODELS[slot]}.py"
+    _write(
+        {
+            file: _copied(source.read_text(encoding="utf-8"), slot, name),
+            test: _template("test_technique.py", name=name, slot=slot),
+        }
+    )
+    quoted = shlex.quote(str(file))
+    return (
+        f"wrote {file}, a copy of the {slot} `{MODELS[slot]}` for you to change, and {test}\n\n"
+        f"test it:        python -m pytest {shlex.quote(str(test))}\n"
+        f"see its page:   ablate components {slot} {name} --techniques {quoted}\n"
+        f"use it:         Study(..., techniques=({file.name!r},)), in a study next to it"
+    )
+
+
+def _name(file: Path) -> str:
+    """The name of a task or technique: its file's."""
+    if not file.stem.isidentifier() or keyword.iskeyword(file.stem) or not file.stem.islower():
+        expected = "a name in snake_case, such as my_training.py"
+        raise ConfigError(wrong_value("FILE", str(file), expected, "ablate new"))
+    return file.stem
+
+
+def _template(which: str, **words: str) -> str:
+    text = (TEMPLATES / f"{which}.txt").read_text(encoding="utf-8")
+    for word, value in words.items():  # not `format`: Python's own braces stay as they are
+        text = text.replace(f"{{{word}}}", value)
+    return text
+
+
+def _copied(source: str, slot: str, name: str) -> str:
+    """The source of a technique that registers as `name`, without the paper of the original."""
+    tree, lines = ast.parse(source), source.splitlines()
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
+        for mark in node.decorator_list:
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "register":
+                kept = [ast.unparse(k) for k in mark.keywords if k.arg not in OF_THE_MODEL]
+                words = ", ".join([f'"{slot}"', f'"{name}"', *kept])
+                lines[mark.lineno - 1 : mark.end_lineno] = [f"@register({words})"]
+    comment = [
+        "",
+        f"# Written by `ablate new` as a copy of ablate's {slot} `{MODELS[slot]}`: change the",
+        "# formula above, the config's fields and the code below.",
+    ]
+    after = tree.body[0].end_lineno or 1  # the docstring, which is shown as the formula
+    return "\n".join([*lines[:after], *comment, *lines[after:]]) + "\n"
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Write all files, or none: an existing one is left as it is."""
+    if there := [str(file) for file in texts if file.exists()]:
+        raise ConfigError(
+            f"{' and '.join(there)} already exists and is left as it is. Instead: another name."
+        )
+    for file, text in texts.items():
+        try:
+            with file.open("x", encoding="utf-8") as new:
+                new.write(text)
+        except FileNotFoundError:
+            raise ConfigError(
+                f"there is no folder {file.parent}. Make it: mkdir {file.parent}"
+            ) from None

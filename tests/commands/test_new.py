@@ -1,0 +1,83 @@
+"""`ablate new`: each template runs as its user would run it, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ablate.cli import main
+from ablate.commands.new import MODELS
+from ablate.config import registry
+from ablate.testing.check import check_technique
+from ablate.trial.run import load_own
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "epochs", "arm"),
+    [([], "training.epochs=1", "*0.1"), (["--task"], "my_question.epochs=2", "*0.5")],
+)
+def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
+    assert main(["new", "my_question.py", *kind]) == 0
+    assert "ablate study my_question.py" in capsys.readouterr().out
+    # Two seeds of two arms: the tests have no time for the whole.
+    changes = ["--seeds", "2", "--set", epochs, "--arms", arm]
+    assert main(["study", "my_question.py", "--local", *changes]) == 0
+    assert "changed on the command line: --seeds 2" in capsys.readouterr().out
+    assert main(["status", "my_question.py"]) == 0
+    assert "4        0       0         0       0     0       4" in capsys.readouterr().out
+
+
+def test_every_slot_with_a_contract_has_a_model_to_copy():
+    assert set(MODELS) == set(registry.SLOTS)
+
+
+@pytest.mark.parametrize("slot", MODELS)
+def test_a_technique_of_any_slot_keeps_its_contract(folder, slot):
+    name = f"my_{slot}"
+    assert main(["new", f"{name}.py", "--technique", slot]) == 0
+    load_own((str(folder / f"{name}.py"),))
+    made = registry.get(slot, name)
+    assert (made.paper, made.equation, made.departures, made.version) == ("", "", (), 1)
+    check_technique(slot, name)
+
+
+@pytest.mark.slow
+def test_its_test_passes_as_its_user_runs_it(folder):
+    main(["new", "my_gate.py", "--technique", "gate"])
+    command = [sys.executable, "-m", "pytest", "-q", "test_my_gate.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["there.py"], "there.py already exists and is left as it is"),
+        (["a.py", "--technique", "heed"], "unknown slot 'heed'. Did you mean 'head'?"),
+        (["a-b.py", "--task"], "a name in snake_case"),
+        (["class.py", "--technique", "head"], "a name in snake_case"),
+        (["study"], "a name that ends in .py"),
+        (["no/where.py"], "there is no folder no"),
+    ],
+)
+def test_what_is_refused_writes_nothing(folder, capsys, words, message):
+    (folder / "there.py").write_text("mine")
+    assert main(["new", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["there.py"]
+    assert (folder / "there.py").read_text() == "mine"
+
+
+def test_a_technique_is_not_written_over_a_test(folder):
+    (folder / "test_mine.py").write_text("")
+    assert main(["new", "mine.py", "--technique", "head"]) == 2
+    assert not (folder / "mine.py").exists()
