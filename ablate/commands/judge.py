@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.compare import formats
-from ablate.errors import ConfigError
+from ablate.errors import AblateError, ConfigError
 
 if TYPE_CHECKING:
     from ablate.judging.rows import Records
@@ -34,9 +34,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--arm", action="append", default=[], metavar="COLUMN",
         help="the column that names a variant; several columns name it together",
     )  # fmt: skip
-    columns.add_argument(
+    pairs = columns.add_mutually_exclusive_group()
+    pairs.add_argument(
         "--seed", default="seed", metavar="COLUMN", help="the seed of a run (default: seed)"
     )
+    pairs.add_argument(
+        "--in-order", action="store_true",
+        help="runs have no seeds: pair those of two arms in the order of rows",
+    )  # fmt: skip
     columns.add_argument("--metric", metavar="COLUMN", help="the number that decides")
     columns.add_argument(
         "--better", choices=("higher", "lower"), help="which values of the metric are better"
@@ -57,6 +62,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", metavar="SIZE", help="a difference too small to matter, such as 0.5 or 1%%"
     )
     judging.add_argument(
+        "--looks", type=_looks, default=(), metavar="NUM,NUM",
+        help="look at results at these numbers of seeds, as planned before the first look",
+    )  # fmt: skip
+    judging.add_argument(
         "--ledger", metavar="FILE", help="count every variant that was ever judged, in this file"
     )
     judging.add_argument(
@@ -69,6 +78,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=formats.names(), default="text", help="output format (default: text)"
     )
     _options.add_locations(parser)
+
+
+def _looks(text: str) -> tuple[int, ...]:
+    """Read planned looks: whole numbers, separated by commas."""
+    return tuple(int(number) for number in text.split(","))
 
 
 def run(options: argparse.Namespace) -> str:
@@ -96,7 +110,7 @@ def judge(options: argparse.Namespace) -> str:
 
     columns = Columns(
         arm=options.arm,
-        seed=options.seed,
+        seed=None if options.in_order else options.seed,
         metric=options.metric,
         cost=options.cost,
         last=options.last,
@@ -106,18 +120,42 @@ def judge(options: argparse.Namespace) -> str:
         better=options.better,
         scale=options.scale,
         base=options.base,
-        margin=options.margin,
+        margin=_margin(options.margin),
+        looks=options.looks,
         ledger=options.ledger,
         command=shlex.join(["ablate", *sys.argv[1:]]),
     )
     source, records = _read(options)
     material = judged(records, question, source)
     if options.keep:
-        keep(material, _options.workspace(options).store, options.keep)
+        _deliver(keep(material, _options.workspace(options).store, options.keep), options)
     write = formats.writer(options.format).write
     if formats.is_exact(options.format):
         return write(numbers.arms(material.summary, ""))
     return write(study_table(material.summary))
+
+
+def _margin(text: str | None) -> str | float | None:
+    """A number, or a percentage as it was written."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _deliver(key: str, options: argparse.Namespace) -> None:
+    """Record a kept study, so that comparisons and queries have it; the store has it already."""
+    from ablate.record.mlflow_records import sync
+
+    place = _options.workspace(options)
+    try:
+        delivery = sync(place.store, place.tracking_uri, place.artifacts, keys=[key])[key]
+        error = delivery.error
+    except AblateError as away:
+        error = away
+    if error:
+        print(f"ablate: {key} is stored, but not recorded yet: {error}", file=sys.stderr)
+        print("ablate: to record it later: ablate sync", file=sys.stderr)
 
 
 def _read(options: argparse.Namespace) -> tuple[str, Records]:
