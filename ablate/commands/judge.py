@@ -8,10 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
+from ablate.commands._answers import Judgement, Next
 from ablate.compare import formats
+from ablate.compare.formats import json
 from ablate.errors import AblateError, ConfigError
 
 if TYPE_CHECKING:
+    from ablate.compare.table.rows import Summary
     from ablate.judging.rows import Records
 
 NEEDED = {
@@ -129,10 +132,32 @@ def judge(options: argparse.Namespace) -> str:
     material = judged(records, question, source)
     if options.keep:
         _deliver(keep(material, _options.workspace(options).store, options.keep), options)
+    if options.format == "json":
+        return json.written(answer(material.summary))
     write = formats.writer(options.format).write
     if formats.is_exact(options.format):
         return write(numbers.arms(material.summary, ""))
     return write(study_table(material.summary))
+
+
+def answer(summary: Summary) -> Judgement:
+    """Return the judgement for programs: the table's rows and notes, and what to run next."""
+    from ablate.compare.table import notes, numbers
+    from ablate.compare.table.advice import advice
+
+    record = summary.record
+    return Judgement(
+        study=record.key,
+        imported=record.imported,
+        base_arm=record.base_arm,
+        metric=summary.metric.shown,
+        better=summary.metric.better,
+        looks=str(summary.looks),
+        comparisons=summary.num_comparisons,
+        arms=tuple(json.rows_of(numbers.arms(summary, ""))),
+        next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(summary)),
+        notes=(*notes.holes(summary), *notes.verdicts(summary), *notes.cautions(summary)),
+    )
 
 
 def _margin(text: str | None) -> str | float | None:
