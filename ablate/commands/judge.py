@@ -22,6 +22,7 @@ NEEDED = {
     "metric": "the column of the number that decides.",
     "better": "higher or lower, whichever values of the metric are better.",
 }
+REPEATED = ("arm", "seed", "metric", "better", "last", "cost", "base", "scale", "margin", "looks")
 EXAMPLE = "ablate judge results.csv --arm model --seed seed --metric acc --better higher"
 
 
@@ -126,7 +127,7 @@ def judge(options: argparse.Namespace) -> str:
         margin=_margin(options.margin),
         looks=options.looks,
         ledger=options.ledger,
-        command=shlex.join(["ablate", *sys.argv[1:]]),
+        command=_command(options),
     )
     source, records = _read(options)
     material = judged(records, question, source)
@@ -138,6 +139,19 @@ def judge(options: argparse.Namespace) -> str:
     if formats.is_exact(options.format):
         return write(numbers.arms(material.summary, ""))
     return write(study_table(material.summary))
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that judges the same again, as the record and the report have it."""
+    values = {name: getattr(options, name) for name in REPEATED}
+    values["looks"] = ",".join(map(str, options.looks)) or None
+    if options.in_order:
+        values["seed"] = None
+    words = ["ablate", "judge", options.results, *(["--in-order"] if options.in_order else [])]
+    for name, value in values.items():
+        several = value if isinstance(value, list) else [value]
+        words += [f"--{name}={one}" for one in several if one is not None]
+    return shlex.join(words)
 
 
 def answer(summary: Summary) -> Judgement:

@@ -18,7 +18,7 @@ import ablate
 from ablate.cli import main
 from ablate.compare.statistics import anytime
 from ablate.compare.table.advice import Advice, advice
-from ablate.errors import ConfigError
+from ablate.errors import ConfigError, StudyError
 from ablate.judging import files
 from ablate.results.verdict import Verdict
 
@@ -230,7 +230,7 @@ def test_planned_looks_are_judged_as_looks():
     plain = ablate.judge(THREE, **ASKED).arm("wide").comparison
     planned = summary.arm("wide").comparison
     assert planned.difference.p > plain.difference.p  # type: ignore[union-attr, operator]
-    with pytest.raises(ablate.AblateError, match="numbers that rise"):
+    with pytest.raises(StudyError, match="numbers that rise"):
         ablate.judge(THREE, **ASKED, looks=(5, 3))
 
 
@@ -305,6 +305,6 @@ def test_runs_of_mlflow_and_trials_of_optuna(tmp_path: Path, capsys: pytest.Capt
     ):
         assert main(["judge", *asked, "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        tables.append({row["arm"]: (row["verdict"], row.get("p_holm")) for row in found})
+        tables.append({row["arm"]: (row["verdict"], row.get("p_holm")) for row in found["arms"]})
     assert tables[0]["wide"] == tables[1]["wide"]
     assert tables[0]["wide"][0] == "better"
