@@ -200,7 +200,7 @@ class Tools:
             raise StudyError(
                 f"{file} exists, and is not overwritten. Choose another name."
             ) from None
-        self._proposed[file.resolve()] = _hash(file)
+        self._proposed[file.resolve()] = hashlib.sha256(text.encode()).hexdigest()
         return file.resolve()
 
     def _allowed(self, study: str) -> Path:
