@@ -160,6 +160,7 @@ def answer(summary: Summary) -> Judgement:
     from ablate.compare.table.advice import advice
 
     record = summary.record
+    said = (*notes.holes(summary), *notes.verdicts(summary), *notes.cautions(summary))
     return Judgement(
         study=record.key,
         imported=record.imported,
@@ -170,7 +171,7 @@ def answer(summary: Summary) -> Judgement:
         comparisons=summary.num_comparisons,
         arms=tuple(json.rows_of(numbers.arms(summary, ""))),
         next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(summary)),
-        notes=(*notes.holes(summary), *notes.verdicts(summary), *notes.cautions(summary)),
+        notes=tuple(note.replace(formats.BEST, "best") for note in said),
     )
 
 
