@@ -147,7 +147,8 @@ class Pages:
 
     def asset(self, request: Request) -> Response:
         """A stylesheet or a script of the package."""
-        return assets.response(request.path_params["name"])
+        encodings = request.headers.get("accept-encoding", "")
+        return assets.response(request.path_params["name"], request.url.query, encodings)
 
     def _around(
         self,
@@ -160,6 +161,7 @@ class Pages:
             "titles": CONTENTS if titles is None else titles,
             "cursor": cursor,
             "mlflow": self.mlflow.is_offered,
+            "asset": assets.address,
         }
 
     def _page(self, title: str, blocks: list[Block], status: int = 200, **more: Any) -> Response:
