@@ -46,7 +46,7 @@ def address(name: str) -> str:
 
 
 def response(name: str, query: str = "", encodings: str = "") -> Response:
-    """The asset of a name, or 404. `query`: that of its address; `encodings`: what a client reads."""
+    """The asset of a name, or 404, for the query of its address and what the client can decode."""
     if name not in ASSETS:
         return PlainTextResponse("There is no such file.", 404)
     # plotly's script is 4 MB: a browser keeps it, and what it has compiled of it.

@@ -93,8 +93,16 @@ def blocks(viewed: Viewed, params: Mapping[str, str]) -> list[Block]:
         Block("lineage", "Lineage", _lineage(viewed)),
         Block("attempts", "Attempts", [Grid(_attempts(journal))]),
         Block("printed", "What it printed", _printed(viewed)),
-        Block("again", "To repeat it", [Text(f"ablate rerun {viewed.id}", "command")]),
+        *([] if _is_imported(viewed) else [_again(viewed)]),
     ]
+
+
+def _again(viewed: Viewed) -> Block:
+    return Block("again", "To repeat it", [Text(f"ablate rerun {viewed.id}", "command")])
+
+
+def _is_imported(viewed: Viewed) -> bool:
+    return viewed.record is not None and bool(viewed.record.imported)
 
 
 def _facts(viewed: Viewed) -> list[tuple[str, Any]]:
@@ -108,6 +116,7 @@ def _facts(viewed: Viewed) -> list[tuple[str, Any]]:
         ("id", trial.id),
         ("state", State(journal.status or Status.RUNNING) if journal.status else "no outcome yet"),
         *study,
+        *([("imported from", viewed.record.imported)] if _is_imported(viewed) else []),
         ("arm", trial.arm),
         ("stage", trial.stage),
         ("seed", trial.seed),
