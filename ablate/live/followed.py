@@ -82,7 +82,9 @@ class Followed:
         """What `open_study` finds, looked for again if a record or an arm's first trial is new."""
         keys = [k for k in self.store.names("studies") if k.split("@")[0] == self.record.name]
         stamps = self.store.stamps([f"studies/{key}/study.json" for key in keys])
-        known = keys, stamps, len({j.trial.arm for j in ordered.values()})
+        arms = [arm.name for arm in self.record.arms]
+        begun = sum(any(t.id in ordered for t in self.record.trials_of(name)) for name in arms)
+        known = keys, stamps, begun
         if self._copied[0] != known:
             self._copied = known, copied_from(self.store, self.record, ordered)
         return self._copied[1]

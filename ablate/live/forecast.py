@@ -49,11 +49,8 @@ def budget(study: Followed) -> list[tuple[str, str]]:
         return []
     spent = _spent(ledger)
     texts = [_SHOWN[name](value) for name, value in spent.items() if value]
-    limits = {name: limit for name, limit in ledger.get("limits", {}).items() if limit is not None}
-    left = [
-        f"{_SHOWN[name](max(0, limit - spent[name]))} of {_SHOWN[name](limit)}"
-        for name, limit in limits.items()
-    ]
+    limits = ledger.get("limits", {})
+    left = [_left(name, limits[name], used) for name, used in spent.items() if limits.get(name)]
     named = {"spent of the budget": texts, "budget left": left}
     return [(name, ", ".join(each)) for name, each in named.items() if each]
 
@@ -64,6 +61,12 @@ _SHOWN: Mapping[str, Callable[[float], str]] = {
     "hours": lambda value: duration(3600 * value),
     "gpu_hours": lambda value: f"{value:.3g} GPU-hours",
 }
+
+
+def _left(name: str, limit: float, spent: float) -> str:
+    left, shown = max(0, limit - spent), _SHOWN[name]
+    number = shown(left) if name == "hours" else shown(left).partition(" ")[0]
+    return f"{number} of {shown(limit)}"
 
 
 def _spent(ledger: Mapping[str, Any]) -> dict[str, float]:

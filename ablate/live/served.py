@@ -66,7 +66,7 @@ class Served:
             if figure is None:
                 raise ConfigError(f"{followed.key} has nothing for the figure '{name}' yet.")
             versions = self._figures.setdefault((key, name), deltas.Versions())
-            versions.add(watched.position, figures.plain(figure))
+            versions.add(watched.position, figure, figures.plain)
             found = versions.since(position_of(since))
             return {**found, "position": f"{BOOT}.{found['position']}"}
 

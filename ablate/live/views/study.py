@@ -17,6 +17,7 @@ from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
 from ablate.live.views import trials
 from ablate.live.views.index import address, of_trial
 from ablate.live.views.rows import Rows, chosen_rows
+from ablate.results.replication import counted
 from ablate.store import states
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord
@@ -59,7 +60,7 @@ def _now(study: Followed, params: Mapping[str, str]) -> Block:
         ("base arm", record.base_arm),
         ("seeds", record.seeds),
         *([("looks", looks)] if looks else []),
-        *([("damaged", f"{len(study.damaged)} journals: see below")] if study.damaged else []),
+        *([("damaged", counted(len(study.damaged), "journal"))] if study.damaged else []),
         *([("corpus", record.corpus)] if record.corpus else []),
         *([("driver", study.driver)] if study.driver else []),
     ]
@@ -115,9 +116,9 @@ def _arms(study: Followed, params: Mapping[str, str]) -> Block:
         Column("parameters", lambda a: count(a.num_parameters) if a.num_parameters else NONE),
         Column("trials", lambda a: counts[a.name].total()),
     ]  # fmt: skip
-    table = for_people(columns, shown, title="arms")
     if any(arm.stopped_at is not None for arm in shown):
         columns.append(Column("decided at", lambda a: a.stopped_at))
+    table = for_people(columns, shown, title="arms")
     more = len(record.arms) - len(shown)
     note = [Text(f"The first {MOST_ARMS} arms; {more} more are in the list of trials.", "small")]
     folded = "" if len(shown) <= 12 else f"The progress of {len(shown)} arms"
