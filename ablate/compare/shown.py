@@ -25,7 +25,7 @@ class Shown(ABC):
         """Return the table as programs read it: every number unrounded."""
 
     def written(self, form: str = "text") -> str:
-        """Return the result in a format of `ablate table`: text, markdown, html, csv, json, latex."""
+        """Return the result in a format of `ablate table`, such as markdown or csv."""
         table = self.values() if formats.is_exact(form) else self.table()
         return formats.writer(form).write(table)
 

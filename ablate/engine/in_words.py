@@ -1,4 +1,4 @@
-"""A running study in words, for every way to show it: the rows of arms and trials, and its lines."""
+"""A running study in words, for every way to show it: rows of arms and trials, and lines."""
 
 from __future__ import annotations
 

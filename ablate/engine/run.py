@@ -44,7 +44,7 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
-from ablate.study.carried import Uncarried, carried, check_not_carrying
+from ablate.study.carried import Uncarried, carried, check_not_carrying, revise_uncopied
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
@@ -169,12 +169,14 @@ def run_study(
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
     """The study, with the files that workers execute for code that the study's file lacks."""
+    code = code_of(study, scale)
     try:
-        return carried(study, code_of(study, scale), workspace.code)
+        return carried(study, code, workspace.code)
     except Uncarried:
-        if options.local:
-            return study  # its code is in this process
-        raise
+        if not options.local:
+            raise
+        revise_uncopied(code)  # it is in this process alone
+        return study
 
 
 def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:
