@@ -40,7 +40,7 @@ def best(summary: Summary, journals: Mapping[str, Journal], name: str | None = N
         raise ConfigError(unknown("arm", name, known, summary.record.key))
     marked = [arm.name for arm in summary.arms if arm.best]
     if name is not None:
-        return _of(summary, journals, name, f"{name}, as requested.")
+        return _of(summary, journals, name, f"{name}, the arm that was named.")
     if len(known) == 1:
         return _of(summary, journals, known[0], f"{known[0]} is the only arm.")
     if marked:
@@ -67,7 +67,7 @@ def _loss(summary: Summary, journals: Mapping[str, Journal], arm: str, number: i
     """The validation loss of a search's winner."""
     for search in summary.record.searches_of(arm):
         own = search.repeat if search.seed_index is None else search.seed_index
-        if own == number and search.chosen in journals:
+        if own == number and search.chosen is not None and search.chosen in journals:
             loss = result_of(journals[search.chosen]).loss(summary.metric, "valid")
             return float("inf") if loss is None else loss
     return float("inf")

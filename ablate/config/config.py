@@ -191,9 +191,9 @@ class Config:
         versions = {name: choice.technique.version for name, choice in self.choices.items()}
         versions["task"] = self.kind.version
         raised = {f"{name} {VERSION}": number for name, number in versions.items() if number != 1}
-        contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
         if self.kind.revision:
-            contents[f"task {CONTENTS}"] = self.kind.revision
+            raised[f"task {VERSION}"] = f"{self.kind.version}+{self.kind.revision}"
+        contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
         return raised | contents | (self._windows if self.by_window else {})
 
     @property

@@ -2,8 +2,9 @@
 
 `ablate.run` copies the statement that registers the task, and those that bind the names that it
 needs, to a file in the workspace. The driver executes it too, so that a trial runs the same code
-with Ray and without. Ids of a notebook's trials have the digest of this code, as a cell that is
-executed again may be another one. The script itself is not executed again: it would run the study again.
+with Ray and without. The script itself is not executed again: it would run the study again. Ids of
+a notebook's trials have the digest of the copied code, since a cell may be edited and executed
+again.
 
 A task or technique of a module that Python imports by its name is registered by a file that imports
 it. A technique of the script itself is refused: its class may need anything.
