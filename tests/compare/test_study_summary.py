@@ -64,6 +64,7 @@ def test_its_frame_has_every_number_unrounded(summary, monkeypatch):
 def test_its_plots_are_figures_of_plotly(summary):
     figure = summary.plot()
     assert isinstance(figure, go.Figure) and "from that of base" in str(figure.layout)
+    assert figure.layout.paper_bgcolor == "#ffffff", "its black text is read in a dark notebook too"
     with pytest.raises(ConfigError, match=r"nothing to draw as search; it needs a search"):
         summary.plot("search")
 
