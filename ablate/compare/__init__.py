@@ -12,8 +12,12 @@ from ablate.public import imported
 class _Function(ModuleType):
     """This package, which Python finds as `ablate.compare`, and the function of the same name."""
 
+    @property
+    def __wrapped__(self) -> Any:  # whose arguments editors and notebooks show
+        return imported("compare")
+
     def __call__(self, *names: str, **options: Any) -> Any:
-        return imported("compare")(*names, **options)
+        return self.__wrapped__(*names, **options)
 
 
 sys.modules[__name__].__class__ = _Function

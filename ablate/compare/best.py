@@ -16,10 +16,7 @@ from ablate.store.journal import Journal
 
 @dataclass(frozen=True)
 class Best:
-    """The arm that is better than every other one, and what a study sets to get it.
-
-    It is False where no arm is: then `reason` says why.
-    """
+    """The arm that a table marks as best, and the settings of it; it is False where no arm is."""
 
     arm: str | None
     reason: str
