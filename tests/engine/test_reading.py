@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def study(monkeypatch):
 
 
 def test_what_was_run_is_loaded_queried_compared_and_reported(study, workspace) -> None:
-    at = {"workspace": str(workspace.folder)}
+    at: Any = {"workspace": str(workspace.folder)}
     summary = ablate.run(study(b={"shift": 0.5}), local=True, **at)
     assert ablate.load("ends", **at).arms == summary.arms
     sql = "SELECT arm, max(test_accuracy) AS top FROM trials GROUP BY arm ORDER BY arm"
@@ -62,7 +63,7 @@ def test_what_was_run_is_loaded_queried_compared_and_reported(study, workspace) 
 
 
 def test_trials_that_fail_raise_unless_told_otherwise(study, workspace) -> None:
-    at = {"workspace": str(workspace.folder), "local": True}
+    at: Any = {"workspace": str(workspace.folder), "local": True}
     asked = study(b={"ends": "fails"}, c={"ends": "diverges"})
     with pytest.raises(TrialError, match=r"(?s)4 of 6 trials failed .*ValueError: no luck") as lost:
         ablate.run(asked, **at)
@@ -80,7 +81,7 @@ def test_a_trial_that_diverges_is_a_result(study, workspace) -> None:
 
 
 def test_progress_is_shown_where_somebody_watches(study, workspace, capsys) -> None:
-    at = {"workspace": str(workspace.folder), "local": True}
+    at: Any = {"workspace": str(workspace.folder), "local": True}
     ablate.run(study(), **at)
     assert "trials" not in capsys.readouterr().out, "neither a terminal nor a notebook"
     ablate.run(study(b={"shift": 0.5}), quiet=False, **at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,14 +106,14 @@ class Fitted:
         return {name: getattr(self.model, name) for name in ("coef_", "intercept_", "t_")}
 
     def load_state_dict(self, state) -> None:
-        vars(self.model).update(state)
+        self.model.__dict__.update(state)
 
 
-def partial_fits(run):
+def partial_fits(run: Any) -> Any:
     from sklearn.linear_model import SGDClassifier
 
     (inputs, labels), valid, test = ([x.numpy() for x in part] for part in pieces(run.seed))
-    model = SGDClassifier(random_state=run.seed, loss="log_loss", alpha=1e-6)
+    model: Any = SGDClassifier(random_state=run.seed, loss="log_loss", alpha=1e-6)
     model.partial_fit(inputs[:2], labels[:2], classes=np.array([0, 1]))
     for epoch in run.epochs(Fitted(model), total=12, best=True):
         rows = np.random.RandomState(epoch).permutation(len(inputs))
@@ -170,7 +171,7 @@ def yields(values, **how):
     ids=["patience: as good is no better", "best", "another metric", "a break", "neither"],
 )
 def test_which_epoch_counts(store, values, how, best, trained):  # noqa: F811
-    metrics = (ACCURACY, Metric("loss"))
+    metrics: Any = (ACCURACY, Metric("loss"))
     journal = run_trial(yields(values, **how), store, metrics=metrics)
     assert journal.metrics["test_accuracy"] == best
     assert journal.metrics["valid_accuracy"] == values[best - 1]
