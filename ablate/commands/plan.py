@@ -30,11 +30,13 @@ from ablate.store.study_record import SearchRecord, StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
 from ablate.study.chains import confirm_search
+from ablate.study.corpora import corpora_of
 from ablate.study.file import load
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Chains, Plan, PlannedSearch
+from ablate.study.study import Study
 from ablate.study.words import Search
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
@@ -58,6 +60,12 @@ def show_plan(
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
     study, scale = overridden(load(file), scale, changes or Overrides())
     check_analyses(study)
+    return "\n\n".join(
+        _show(study, one, workspace) for one in corpora_of(scale, study.scale(scale)[1])
+    )
+
+
+def _show(study: Study, scale: str, workspace: Workspace) -> str:
     plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
     plan = _after_looks(plan, workspace.store)
     searches = _left(plan, workspace.store)

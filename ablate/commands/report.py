@@ -8,6 +8,7 @@ from ablate.commands import _options
 from ablate.compare.material import open_begun
 from ablate.compare.page import FILE, page
 from ablate.compare.plots.static import save
+from ablate.store import study_record
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate report doc_layer_mix"
@@ -28,7 +29,13 @@ def run(options: argparse.Namespace) -> str:
 
 
 def report(workspace: Workspace, study: str, *, still: bool = False) -> str:
-    """Write the page, and return its path and its size."""
+    """Write the page, or one for each corpus of a scale; return each path with its size."""
+    several = study_record.over_corpora(workspace.store, study)
+    names = [record.key for record in several] or [study]
+    return "\n".join(_report(workspace, name, still) for name in names)
+
+
+def _report(workspace: Workspace, study: str, still: bool) -> str:
     material = open_begun(workspace.store, study)
     file = workspace.study_folder(material.record.key) / FILE
     data = page(material, workspace.store, to_use=not still).encode()
