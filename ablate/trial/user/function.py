@@ -47,6 +47,7 @@ from ablate.trial.user.plain_state import (
     shown,
     split,
 )
+from ablate.trial.user.run_folder import RunFolder
 from ablate.trial.user.user_code import line_of
 
 RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the function yields
@@ -73,6 +74,7 @@ class Run:
     precision: str
     data: Path
     reads_test: bool
+    _folder: RunFolder = field(default_factory=RunFolder, init=False)
     _data_config: DataConfig | None = field(default=None, init=False)
     _saved: tuple[Any, ...] = field(default=(), init=False)  # objects given to `epochs`
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
@@ -86,6 +88,15 @@ class Run:
         if self._data_config is None:
             raise TrialError("the task has no corpus. Instead: @task(..., corpus=A_DATA_CONFIG).")
         return source_of(self._data_config, self.data).open(self.seed)
+
+    @property
+    def folder(self) -> Path:
+        """An empty folder for files of this trial: pictures, samples, predictions.
+
+        When the trial completes, its files are stored, and become artifacts of its run in MLflow:
+        at most 100 files of 16 MB in all. A trial that resumes finds the folder empty.
+        """
+        return self._folder.path
 
     def epochs(self, *saved: Any, total: int) -> Iterator[int]:
         """Count epochs from 1 to `total`, and save the state of the objects after each.
@@ -245,7 +256,12 @@ class Function:
         # Without weights, the numbers are all that can show that two runs agree.
         own = weights_digest(weights) if weights else digest(result)
         num_parameters = _num_parameters(self.run._saved)
-        return Conclusion(metrics=result, num_parameters=num_parameters, digest=own)
+        return Conclusion(
+            metrics=result,
+            num_parameters=num_parameters,
+            digest=own,
+            files=self.run._folder.taken(),
+        )
 
     def _check(self, result: Mapping[str, float]) -> None:
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)
