@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -176,11 +177,12 @@ def test_a_failure_on_one_corpus_is_raised_once_the_others_have_run(monkeypatch,
 
 
 def test_what_cannot_be_is_refused():
-    for scale, why in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"corpora": ("ptb", "ptb")}, "each corpus once"),
         ({"corpora": ("ptb", "grammar"), "seeds": 5, "looks": (3, 5)}, "leave out either looks"),
         ({"corpora": ("ptb", "grammar"), "corpus": "ptb"}, "leave out corpus"),
-    ):
+    ]
+    for scale, why in wrong:
         with pytest.raises(StudyError, match=why):
             replace(study_of("grammar"), scales={"s": Scale(**scale)})
     with pytest.raises(StudyError, match=r"scale 's\.ptb' has the name"):

@@ -65,6 +65,7 @@ class Run:
         precision: `"float32"` or `"bfloat16"`, as the scale says. The function carries it out.
         data: A folder of this host that all trials share, for downloads.
         reads_test: Whether this trial may look at the test split.
+        folder: An empty folder for files of this trial, which are stored when it completes.
     """
 
     config: Any
@@ -91,10 +92,10 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """An empty folder for files of this trial: pictures, samples, predictions.
+        """Return the folder, which is made when it is first asked for.
 
-        When the trial completes, its files are stored, and become artifacts of its run in MLflow:
-        at most 100 files of 16 MB in all. A trial that resumes finds the folder empty.
+        When the trial completes, its files become artifacts of its run in MLflow, too: at most 100
+        files of 16 MB in all. A trial that resumes finds the folder empty.
         """
         return self._folder.path
 
