@@ -92,6 +92,8 @@ class Search(Word):
         inherit: Arms whose search starts from another arm's winner:
             `{"arm": Inherit("other", over=["row"])}`.
         also: Fields that an arm sets, to be searched in the other arms too.
+        listed_first: The first trial of each search has the settings that the arm has without a
+            search. A row whose listed value is outside the space is suggested as ever.
     """
 
     space: str | Mapping[str, Values]
@@ -110,6 +112,7 @@ class Search(Word):
     rows: Values = field(default_factory=dict)
     inherit: Mapping[str, Inherit] = field(default_factory=dict)
     also: Sequence[str] = ()
+    listed_first: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
