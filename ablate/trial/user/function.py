@@ -65,7 +65,6 @@ class Run:
         precision: `"float32"` or `"bfloat16"`, as the scale says. The function carries it out.
         data: A folder of this host that all trials share, for downloads.
         reads_test: Whether this trial may look at the test split.
-        folder: An empty folder for files of this trial, which are stored when it completes.
     """
 
     config: Any
