@@ -30,11 +30,13 @@ from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
+from ablate.study.corpora import corpora_of
 from ablate.study.file import load
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Plan, PlannedSearch
+from ablate.study.study import Study
 from ablate.study.words import Search
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
@@ -58,8 +60,17 @@ def run(options: argparse.Namespace) -> str:
 def show_plan(
     file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
 ) -> str:
-    """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
-    plan, searches, done = _planned(file, scale, workspace, changes)
+    """Return the plan as text, one for each corpus of a scale of several.
+
+    Reads the store, writes nothing, imports neither ray nor mlflow.
+    """
+    study, scale = overridden(load(file), scale, changes or Overrides())
+    each = corpora_of(scale, study.scale(scale)[1])
+    return "\n\n".join(_show_one(study, one, workspace) for one in each)
+
+
+def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
+    plan, searches, done = _planned(study, scale, workspace)
     above = [
         f"{plan.record.key}: {plan.record.question}",
         *_changed(plan),
@@ -82,7 +93,9 @@ def answer(
     file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
 ) -> _answers.Plan:
     """Return the same for programs."""
-    plan, searches, done = _planned(file, scale, workspace, changes)
+    plan, searches, done = _planned(
+        *overridden(load(file), scale, changes or Overrides()), workspace
+    )
     record, cost = plan.record, _cost(plan, searches, done, workspace)
     notes = [*_changed(plan), *_looks(record), *_searches(plan), *_finds(plan, workspace.store)]
     return _answers.Plan(
@@ -109,10 +122,9 @@ Done = Mapping[str, journals.Journal]
 
 
 def _planned(
-    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None
+    study: Study, scale: str, workspace: Workspace
 ) -> tuple[Plan, Sequence[SearchLeft], Done]:
     """Return the plan, what its searches have left, and the journals of what is done."""
-    study, scale = overridden(load(file), scale, changes or Overrides())
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
     plan = _after_looks(plan, workspace.store)

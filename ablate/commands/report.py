@@ -6,6 +6,7 @@ import argparse
 
 from ablate.commands import _options
 from ablate.engine.reading import write_report
+from ablate.store import study_record
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate report doc_layer_mix"
@@ -26,7 +27,13 @@ def run(options: argparse.Namespace) -> str:
 
 
 def report(workspace: Workspace, study: str, *, still: bool = False) -> str:
-    """Write the page, and return its path and its size."""
+    """Write the page, or one for each corpus of a scale; return each path with its size."""
+    several = study_record.over_corpora(workspace.store, study)
+    names = [record.key for record in several] or [study]
+    return "\n".join(_report(workspace, name, still) for name in names)
+
+
+def _report(workspace: Workspace, study: str, still: bool) -> str:
     file = write_report(workspace, study, static=still)
     num = file.stat().st_size
     size = f"{num / 1e6:.1f} MB" if num >= 1e6 else f"{num / 1e3:.0f} kB"

@@ -107,7 +107,8 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     """Show every study, one line each; or one study by arm, with its failures."""
     store = workspace.store
     if name is not None:
-        return _one(workspace, study_record.read(store, name))
+        records = study_record.over_corpora(store, name) or [study_record.read(store, name)]
+        return "\n\n".join(_one(workspace, record) for record in records)
     keys = study_record.names(store)
     if not keys:
         none = f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."

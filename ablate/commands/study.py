@@ -8,16 +8,19 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
+from ablate.commands.table import show_table
 from ablate.compare.formats import text
 from ablate.compare.table.study_table import study_table
 from ablate.engine.failures import troubles
 from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
+from ablate.store.study_record import study_key
 from ablate.store.workspace import Workspace
+from ablate.study.corpora import corpora_of
 from ablate.study.file import load
 from ablate.study.overrides import overridden
 
@@ -78,10 +81,36 @@ def run(options: argparse.Namespace) -> int:
     workspace = _options.workspace(options)
     with _interruptible(command):
         study, scale = overridden(load(options.file), options.scale, changes)
+        several = corpora_of(scale, study.scale(scale)[1])
+        runs = [(study, one) for one in several]
         if options.replicate is not None:
-            study, scale = replicated(study, scale, options.replicate, workspace.store)
+            runs = [replicated(*one, options.replicate, workspace.store) for one in runs]
         with _page(workspace) if options.ui else contextlib.nullcontext():
-            return run_and_show(study, scale, workspace, chosen, command)
+            if len(several) > 1:
+                return _run_on_each(runs, workspace, chosen, command)
+            return run_and_show(*runs[0], workspace, chosen, command)
+
+
+def _run_on_each(
+    runs: Sequence[tuple[Study, str]], workspace: Workspace, options: RunOptions, command: str
+) -> int:
+    """Run the study on one corpus after another, then print the table over them.
+
+    A failure on one corpus is raised when the others have been run.
+    """
+    failed = []
+    for study, scale in runs:
+        try:
+            run_and_show(study, scale, workspace, options, command)
+        except TrialError as error:
+            failed.append(str(error))
+        print(flush=True)
+    study, scale = runs[-1]
+    key = study_key(study.name, study.scale(scale)[1].one_of)
+    print(show_table(workspace, key, "text"), flush=True)
+    if failed:
+        raise TrialError("\n".join(failed))
+    return 0
 
 
 @contextlib.contextmanager

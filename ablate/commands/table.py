@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.compare import formats
-from ablate.errors import ConfigError
+from ablate.errors import ConfigError, TrialError
 from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ def run(options: argparse.Namespace) -> str:
 
 def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> str:
     """Return the table of a study's results so far, or a part of it: effects, seeds or cost."""
-    from ablate.compare.material import open_begun
+    from ablate.compare.material import open_begun, open_over_corpora
     from ablate.compare.table import provenance
 
+    if several := open_over_corpora(workspace.store, name):
+        return _over_corpora(several, form, part)
     material = open_begun(workspace.store, name)
     if part == "effects":
         _check_effects(material.summary, form)
@@ -63,6 +66,24 @@ def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> st
         key = provenance.save(workspace.store, material.summary, material.journals)
     table = _exact if formats.is_exact(form) else _for_people
     return formats.writer(form).write(table(material, part, key, workspace))
+
+
+def _over_corpora(several: Sequence[Material], form: str, part: str) -> str:
+    """The table over corpora, which has no parts of its own."""
+    from ablate.compare.statistics.over_corpora import over_corpora
+    from ablate.compare.table import corpora_table as tables
+
+    first = several[0].record
+    if part:
+        raise ConfigError(
+            f"--{part} is of a single corpus. Instead: ablate table {first.key} --{part}"
+        )
+    if not any(one.journals for one in several):
+        raise TrialError(f"{first.name}@{first.one_of}: no trial has been run yet.")
+    found = over_corpora([one.summary for one in several])
+    exact = formats.is_exact(form)
+    table = (tables.over_corpora_numbers if exact else tables.over_corpora_table)(found)
+    return formats.writer(form).write(table)
 
 
 def _exact(material: Material, part: str, key: str, workspace: Workspace) -> Table:

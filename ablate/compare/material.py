@@ -31,7 +31,15 @@ class Material:
 
 def open_study(store: Store, name: str) -> Material:
     """The results so far of a study, by its name or `name@scale`."""
-    record = study_record.read(store, name)
+    return _opened(store, study_record.read(store, name))
+
+
+def open_over_corpora(store: Store, name: str) -> list[Material]:
+    """The results so far on each corpus of a scale of several; none if the name is of one study."""
+    return [_opened(store, record) for record in study_record.over_corpora(store, name)]
+
+
+def _opened(store: Store, record: StudyRecord) -> Material:
     journals_by_id = journals.read_all(store, record.trial_ids())
     copied = copied_from(store, record, journals_by_id)
     return Material(summarise(record, journals_by_id, copied=copied), journals_by_id)

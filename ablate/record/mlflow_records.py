@@ -44,7 +44,7 @@ from ablate.record.tracking import (
 )
 from ablate.results.labels import Label, labels_of
 from ablate.results.settings import Found, winning_settings
-from ablate.store import course, study_record
+from ablate.store import course, study_record, trial_files
 from ablate.store import journal as journals
 from ablate.store.course import Point
 from ablate.store.outcome import Status
@@ -52,6 +52,7 @@ from ablate.store.store import Store, damaged
 from ablate.store.study_record import StudyRecord
 
 MOST_VALUES = 50_000  # of metrics in a batch of runs: about 40 MB
+MOST_SIZE = 64_000_000  # bytes of artifacts
 
 
 @dataclass
@@ -202,7 +203,9 @@ class Recorder:
         if self._note.has(trial_id, runs.mark_of(journal, running)):
             return None
         label = self._labels.get(trial_id)
-        return runs.trial_run(self.record, self._parent_of(label), journal, label, running)
+        parent = self._parent_of(label)
+        files = trial_files.read(self.store, trial_id) if journal.outcome else {}
+        return runs.trial_run(self.record, parent, journal, label, running, files)
 
     def _parent_of(self, label: Label | None) -> str:
         """The run that holds a trial's: its arm's, or the study's if the study has no such arm."""
@@ -426,15 +429,16 @@ def _is_there(known: Recorded | None, run: RunToWrite) -> bool:
 
 
 def _batches(all_runs: Iterable[RunToWrite], most: int) -> Iterator[list[RunToWrite]]:
-    """Up to `most` runs together; fewer, if they have many metric values."""
+    """Up to `most` runs together; fewer, if they have many metric values or large files."""
     batch: list[RunToWrite] = []
-    num_values = 0
+    num_values = size = 0
     for run in all_runs:
         batch.append(run)
         num_values += len(run.metric_values)
-        if len(batch) == most or num_values >= MOST_VALUES:
+        size += sum(map(len, run.artifacts.values()))
+        if len(batch) == most or num_values >= MOST_VALUES or size >= MOST_SIZE:
             yield batch
-            batch, num_values = [], 0
+            batch, num_values, size = [], 0, 0
     if batch:
         yield batch
 

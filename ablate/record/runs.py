@@ -116,9 +116,14 @@ def also_in(record: StudyRecord) -> str:
 
 
 def trial_run(
-    record: StudyRecord, parent_run_id: str, journal: Journal, label: Label | None, running: bool
+    record: StudyRecord,
+    parent_run_id: str,
+    journal: Journal,
+    label: Label | None,
+    running: bool,
+    files: Mapping[str, bytes] | None = None,
 ) -> RunToWrite:
-    """The run of one trial, as a child of the study's."""
+    """The run of one trial, as a child of the study's. `files`: those of `run.folder`, by name."""
     trial = journal.trial
     label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
@@ -134,7 +139,7 @@ def trial_run(
         tags=_tags(_facts(told)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         metric_values=_metric_values(journal, start),
-        artifacts={} if status == Status.RUNNING else _artifacts(journal),
+        artifacts={} if status == Status.RUNNING else _artifacts(journal, files or {}),
         dataset=None if status == Status.RUNNING else _dataset(journal),
     )
 
@@ -336,8 +341,9 @@ def _now() -> int:
     return round(1000 * time.time())
 
 
-def _artifacts(journal: Journal) -> dict[str, bytes]:
+def _artifacts(journal: Journal, own: Mapping[str, bytes]) -> dict[str, bytes]:
     files = {
+        **{f"files/{name}": data for name, data in own.items()},
         # A "?" for a lone surrogate, as of a file name that is not UTF-8: no record fails for it.
         "config.toml": config_toml(journal).encode(errors="replace"),
         "environment.json": _json([attempt.to_plain() for attempt in journal.attempts]),

@@ -21,6 +21,7 @@ from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.store import Store, damaged
 
+CORPUS = "."  # before the corpus, in the name of a scale that is one of several corpora
 CHANGED = "+"  # in the name of a scale that the command line changed, before a digest of how
 
 
@@ -136,11 +137,18 @@ class StudyRecord:
     looks: tuple[int, ...] = ()  # planned before the first; empty: one, when all is done
     made: tuple[Look, ...] = ()
     first_search: int = 1  # the seed of the first search's sampler
+    one_of: str = ""  # the scale of several corpora of which this is one
+    corpora: tuple[str, ...] = ()  # of that scale
 
     @property
     def key(self) -> str:
         """The study's name with its scale: `name@scale`."""
         return study_key(self.name, self.scale)
+
+    @property
+    def on_corpus(self) -> str:
+        """Which of `corpora` it is on."""
+        return self.scale.removeprefix(one_corpus(self.one_of, ""))
 
     @property
     def resume(self) -> str:
@@ -211,6 +219,11 @@ def study_key(name: str, scale: str) -> str:
     return f"{name}@{scale}"
 
 
+def one_corpus(scale: str, corpus: str) -> str:
+    """`laptop.ptb`: the name of a scale of several corpora on one of them."""
+    return f"{scale}{CORPUS}{corpus}"
+
+
 def write(store: Store, record: StudyRecord) -> None:
     """Save a study's record."""
     store.write_json(f"studies/{record.key}/study.json", dataclasses.asdict(record))
@@ -219,20 +232,42 @@ def write(store: Store, record: StudyRecord) -> None:
 def read(store: Store, key: str) -> StudyRecord:
     """The study `name@scale`, or of this name or file; these are enough if it was run at only one
     scale. A scale that was changed on the command line needs its own key if there are others."""
-    known = names(store)
-    matching = [name for name in known if key in (name, name.split("@")[0])]
-    if not matching and is_file_name(key):
-        matching = _run_from(store, key, known)
-    asked = [name for name in matching if CHANGED not in name.partition("@")[2]] or matching
+    asked = _matching(store, key)
     if len(asked) > 1:
-        scales = ", ".join(name.partition("@")[2] for name in matching)
+        every = _matching(store, key, changed=True)
+        scales = ", ".join(name.partition("@")[2] for name in every)
         raise ConfigError(
             f"{store.uri}: the study '{key}' was run at several scales: {scales}. "
-            f"Say {' or '.join(matching)}."
+            f"Say {' or '.join(every)}."
         )
-    if not asked:
-        raise ConfigError(unknown("study", key, known, store.uri))
     return _read(store, asked[0])
+
+
+def over_corpora(store: Store, key: str) -> list[StudyRecord]:
+    """The records of a study at one scale of several corpora, in the order of these, by the study's
+    name, its file, or `name@scale`; empty if this names a study of one corpus, or several."""
+    asked = _matching(store, key)
+    records = [] if key in asked else [_read(store, name) for name in asked]
+    groups = {(record.name, record.one_of) for record in records}
+    if len(groups) != 1 or not records[0].one_of:
+        return []
+    return sorted(records, key=lambda record: record.corpora.index(record.on_corpus))
+
+
+def _matching(store: Store, key: str, *, changed: bool = False) -> list[str]:
+    """The keys of the studies that a name, a file or `name@scale` may mean; with `changed`, also
+    those of scales that were changed on the command line if there are others."""
+    known = names(store)
+    matching = [name for name in known if key in (name, name.split("@")[0])]
+    if not matching and "@" in key:
+        longer = [name for name in known if name.startswith(f"{key}{CORPUS}")]
+        matching = [n for n in longer if _read(store, n).one_of == key.partition("@")[2]]
+    if not matching and is_file_name(key):
+        matching = _run_from(store, key, known)
+    if not matching:
+        raise ConfigError(unknown("study", key, known, store.uri))
+    unchanged = [name for name in matching if CHANGED not in name.partition("@")[2]]
+    return matching if changed else unchanged or matching
 
 
 def is_file_name(text: str) -> bool:

@@ -40,7 +40,7 @@ def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
     """Return the scale's changes, with its corpus if trials of this kind read one."""
     # A task of a study's own reads its own data, unless the scale names another corpus than the
     # default, which is a text.
-    own = kind.function is not None and scale.corpus == Scale.corpus
+    own = kind.function is not None and scale.corpus == Scale.corpus and not scale.corpora
     corpus = {} if own or DATA not in kind.sections else {f"{DATA}.name": scale.corpus}
     return {**corpus, **scale.changes, **(kind.brief if scale.brief else {})}
 

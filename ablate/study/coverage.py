@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ablate import papers
+from ablate.study.corpora import single_scales
 from ablate.study.file import load, shipped
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
@@ -88,7 +89,7 @@ def _scales(study: Study, arm: Arm, corpus: str) -> tuple[str, ...]:
     text, _ = papers.trained_on(corpus)
     return tuple(
         name
-        for name, scale in study.scales.items()
+        for name, scale in single_scales(study.scales).items()
         if (scale.arms is None or arm.name in {study.base_arm, *scale.arms})
         and text in _corpora(scale)
     )

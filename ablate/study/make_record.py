@@ -109,6 +109,8 @@ def make_record(
         smoke=scale.smoke,
         margin=size_on_scale("margin", study.margin, metric, study.file or study.name or "study"),
         changed=scale.changed,
+        one_of=scale.one_of,
+        corpora=tuple(scale.corpora) if scale.one_of else (),
     )
 
 

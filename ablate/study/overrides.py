@@ -18,6 +18,7 @@ from typing import Any
 from ablate.config.identity import digest
 from ablate.errors import ConfigError, StudyError, unknown
 from ablate.store.study_record import CHANGED
+from ablate.study.corpora import renamed
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
@@ -71,7 +72,7 @@ def overridden(study: Study, scale_name: str | None, changes: Overrides) -> tupl
     new = _with_values(study, new, changes.values) if changes.values else new
     if new == scale:
         return study, name
-    own = f"{name}{CHANGED}{digest(changes.words)[:DIGITS]}"
+    own, new = renamed(name, new, f"{CHANGED}{digest(changes.words)[:DIGITS]}")
     changed = replace(new, changed=shlex.join(changes.words))
     return replace(study, scales={**study.scales, own: changed}), own
 

@@ -22,6 +22,7 @@ from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import chains, confirm_search
+from ablate.study.corpora import check_single
 from ablate.study.make_record import arm_location, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
@@ -50,6 +51,7 @@ def make_plan(
 
     load_own(study.techniques)
     name, scale = study.scale(scale_name)
+    check_single(name, scale, study.file or study.name or "study")
     arms = _chosen_arms(study, scale)
     _check_size(study, name, scale, arms)  # first, since all else takes time for each arm
     _check_column(study, name, scale, arms)
@@ -81,7 +83,8 @@ def code_of(study: Study, scale_name: str | None = None) -> list[Kind | Techniqu
     from ablate.trial.run import load_own
 
     load_own(study.techniques)
-    _, scale = study.scale(scale_name)
+    name, scale = study.scale(scale_name)
+    check_single(name, scale, study.file or study.name or "study")
     arms = _chosen_arms(study, scale)
     return used_code(study, scale, arms, _resolved(study, scale, arms)[1])
 

@@ -51,6 +51,7 @@ class PlannedSearch:
         how += [dict(self.left)] if self.left else []
         stopping = (words.reduction, words.min_epochs)
         how += [{"early_stopping": stopping}] if stopping != UNCHANGED else []
+        how += [{"listed_first": True}] if words.listed_first else []
         # Names alone are what version 0.1.0 hashed.
         how += [] if sampler == {"name": words.sampler, "version": 1} else [{SAMPLER: sampler}]
         hashed = digest([dict(self.values), self.space.identity, dict(words.changes), *how])

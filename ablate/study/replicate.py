@@ -11,6 +11,7 @@ from ablate.errors import StudyError
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord, study_key
+from ablate.study.corpora import renamed
 from ablate.study.study import Study
 from ablate.study.words import Scale
 
@@ -24,11 +25,9 @@ def replicated(
     of what it replicates, and each further one after those of the one before.
     """
     name, scale = study.scale(scale_name)
-    before = [_read(store, study_key(study.name, name))]
-    before += [
-        _read(store, study_key(study.name, _name(name, earlier))) for earlier in range(1, number)
-    ]
-    new, original = _name(name, number), before[0]
+    earlier = [_renamed(name, scale, num)[0] for num in range(1, number)]
+    before = [_read(store, study_key(study.name, one)) for one in (name, *earlier)]
+    (new, scale), original = _renamed(name, scale, number), before[0]
     own = study_key(study.name, new)
     if study_record.exists(store, own):
         started = study_record.read(store, own)
@@ -45,8 +44,8 @@ def replicated(
     return replace(study, scales={**study.scales, new: fresh}), new
 
 
-def _name(scale: str, number: int) -> str:
-    return f"{scale}-replicate" if number == 1 else f"{scale}-replicate-{number}"
+def _renamed(name: str, scale: Scale, number: int) -> tuple[str, Scale]:
+    return renamed(name, scale, "-replicate" if number == 1 else f"-replicate-{number}")
 
 
 def _on_fresh_seeds(scale: Scale, first_seed: int, first_search: int) -> Scale:

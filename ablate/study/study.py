@@ -13,6 +13,7 @@ from ablate.config.identity import StageName
 from ablate.config.tasks import RUNNERS, runner_name
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.results.sizes import check_size
+from ablate.study.corpora import check_corpora, single_scales
 from ablate.study.designs import check_num_arms
 from ablate.study.words import Analyze, Design, Scale, Stage, Values, Word
 
@@ -75,9 +76,10 @@ class Study(Word):
     def scale(self, name: str | None) -> tuple[str, Scale]:
         """Return the name and the scale; without a name, the first one."""
         chosen = name or next(iter(self.scales))
-        if chosen not in self.scales:
-            raise StudyError(unknown("scale", chosen, self.scales, self.file))
-        return chosen, self.scales[chosen]
+        known = {**self.scales, **single_scales(self.scales)}
+        if chosen not in known:
+            raise StudyError(unknown("scale", chosen, known, self.file))
+        return chosen, known[chosen]
 
 
 def check(study: Study) -> None:
@@ -104,10 +106,12 @@ def check(study: Study) -> None:
     _check_runner(study.runner)
     _check_metrics(study)
     check_size("margin", study.margin, study.file or study.name or "Study")
-    for name, scale in study.scales.items():
+    check_corpora(study.scales)
+    single = single_scales(study.scales)
+    for name, scale in single.items():
         _check_key("scale", name)
         _check_scale(scale, names, f"scale '{name}'")
-        _check_settings_of(scale, study.scales, f"scale '{name}': settings_of")
+        _check_settings_of(scale, single, f"scale '{name}': settings_of")
         _check_inheritance(study, scale, names, f"scale '{name}': inherit")
     stages = list(dict.fromkeys(s.name for scale in study.scales.values() for s in scale.stages))
     stages += [StageName.MEASURE] if study.measure else []

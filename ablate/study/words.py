@@ -92,6 +92,8 @@ class Search(Word):
         inherit: Arms whose search starts from another arm's winner:
             `{"arm": Inherit("other", over=["row"])}`.
         also: Fields that an arm sets, to be searched in the other arms too.
+        listed_first: The first trial of each search has the settings that the arm has without a
+            search. A row whose listed value is outside the space is suggested as ever.
     """
 
     space: str | Mapping[str, Values]
@@ -110,6 +112,7 @@ class Search(Word):
     rows: Values = field(default_factory=dict)
     inherit: Mapping[str, Inherit] = field(default_factory=dict)
     also: Sequence[str] = ()
+    listed_first: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -300,6 +303,9 @@ class Scale(Word):
     Args:
         corpus: The corpus, for trials that read one; also the column of recipes and search spaces
             that have columns.
+        corpora: Several corpora, `("ptb", "wikitext-2", "grammar")`: the study is run on each, as
+            the scales `laptop.ptb`, `laptop.wikitext-2` ..., and one table has a row for each arm
+            on each corpus. From three corpora on, it also has rows over all of them, with verdicts.
         column: The column to read instead, if there is none for the corpus.
         seeds: Trials per arm, paired across arms.
         spread: The standard deviation of the arms' differences, if it is known: `"2%"`, or a number
@@ -335,9 +341,11 @@ class Scale(Word):
         searched: The listed settings are what a search found that is not on record. Its luck is in
             all seeds, so there is no verdict.
         changed: What the command line changed of this scale. `ablate study` sets it.
+        one_of: The scale of several corpora of which this is one. `ablate study` sets it.
     """
 
     corpus: str = "grammar"
+    corpora: Sequence[str] = ()
     column: str | None = None
     seeds: int = limited(5, low=1)
     spread: str | float | None = None
@@ -362,6 +370,7 @@ class Scale(Word):
     settings_of: str = ""
     searched: bool = False
     changed: str = ""
+    one_of: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,7 +36,7 @@ from ablate.errors import (
 )
 from ablate.model.native import library
 from ablate.store import journal as journals
-from ablate.store import sentences, tokens
+from ablate.store import sentences, tokens, trial_files
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
@@ -205,6 +205,8 @@ class TrialRun:
             tokens.write(self.store, self.trial.id, split, log_probs)
         for split, written in conclusion.sentences.items():
             sentences.write(self.store, self.trial.id, split, written)
+        if conclusion.files:
+            trial_files.write(self.store, self.trial.id, conclusion.files)
         self._close(
             Outcome(
                 status=Status.COMPLETED,

@@ -34,6 +34,7 @@ class Conclusion:
     token_log_probs: Mapping[str, np.ndarray] = field(default_factory=dict)  # by split
     sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)  # written, by split
     signatures: Mapping[str, str] = field(default_factory=dict)  # of what computed a metric
+    files: Mapping[str, bytes] = field(default_factory=dict)  # of `run.folder`, by name
     seconds: float | None = None  # that the task took, if it has no epochs to say so
 
 

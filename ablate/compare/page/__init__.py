@@ -20,7 +20,17 @@ from ablate.compare.page.parts import Section
 from ablate.store.store import Store
 
 FILE = "report.html"
-SECTIONS = ("table", "tests", "scales", "figures", "analyses", "arms", "trials", "command")
+SECTIONS = (
+    "table",
+    "tests",
+    "scales",
+    "corpora",
+    "figures",
+    "analyses",
+    "arms",
+    "trials",
+    "command",
+)
 
 
 def page(material: Material, store: Store, *, to_use: bool = False) -> str:

@@ -146,7 +146,7 @@ class ArmSearch:
                 failed.pop(frozen.user_attrs["ablate.index"], None)
                 if frozen.user_attrs.get("ablate.status") == Status.FAILED:
                     failed[frozen.user_attrs["ablate.index"]] = frozen
-            elif not frozen.state.is_finished():
+            elif frozen.state == TrialState.RUNNING:
                 self.study.tell(frozen.number, state=TrialState.FAIL)
         for frozen in failed.values():
             self._load(self._reopened(frozen))
@@ -278,6 +278,8 @@ class ArmSearch:
             # Optuna seeds numpy's old generator, which takes 32 bits.
             seed = derived_seed("ask", self.planned.seed, index, repeats) % 2**32
             self.study.sampler = self._sampler(seed, at_random=repeats > MAX_REPEATS)
+            if self.planned.words.listed_first and not index and not repeats:
+                self._list_first()
             with sampling.guarded(self._chosen):
                 suggestion = self.study.ask()
                 sampled = self._sample(suggestion)
@@ -287,6 +289,13 @@ class ArmSearch:
             if self._abandoned:
                 return suggestion, sampled
             repeats += 1
+
+    def _list_first(self) -> None:
+        """Make Optuna suggest the arm's listed settings next."""
+        # One that waits is from a driver that was killed before it asked for it.
+        if not self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            arm = self.plan.configs[self.planned.arm].flat
+            self.study.enqueue_trial(sampling.listed(self.planned, {**arm, **self.planned.values}))
 
     def _sampler(self, seed: int, *, at_random: bool = False) -> optuna.samplers.BaseSampler:
         chosen = sampling.AT_RANDOM if at_random else self._chosen

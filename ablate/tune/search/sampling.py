@@ -27,7 +27,8 @@ from ablate.config.registry import SAMPLER
 from ablate.config.resolve import choice
 from ablate.errors import AblateError, SpaceError, StudyError
 from ablate.record.quiet import silent_warnings
-from ablate.space.row import Choices, Range, Row
+from ablate.space.conditions import same
+from ablate.space.row import Choices, Domain, Range, Row
 from ablate.study.planned import PlannedSearch
 from ablate.trial.user.user_code import raised
 
@@ -50,6 +51,24 @@ def suggest(suggestion: optuna.Trial, row: Row) -> Any:
     if isinstance(of, IntDistribution):
         return suggestion.suggest_int(name, of.low, of.high, log=of.log)
     return suggestion.suggest_float(name, of.low, of.high, log=of.log)
+
+
+def listed(planned: PlannedSearch, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows that the search varies, with the values that an arm lists, as Optuna has them; a row
+    without one, or whose value the space does not have, is left out."""
+    first = {}
+    for row in planned.space.open_rows(planned.column if planned.space.corpora else None):
+        tied = [other.field for other in planned.space.rows if other.same_as == row.name]
+        field = next((one for one in (row.field, *tied) if one in values), None)
+        if field is not None and row.domain is not None and row.domain.admits(values[field]):
+            first[row.name] = _as_suggested(row.domain, values[field])
+    return {name: first[name] for name in distributions(planned) if name in first}
+
+
+def _as_suggested(domain: Domain, value: Any) -> Any:
+    if isinstance(domain, Range):
+        return int(value) if domain.integer else float(value)
+    return next(json.dumps(choice) for choice in domain.ends if same(choice, value))
 
 
 def _distribution(row: Row) -> CategoricalDistribution | IntDistribution | FloatDistribution:
