@@ -111,7 +111,9 @@ def _fields(config: type) -> list[str]:
     if not fields:
         return ["no fields"]
     rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
-    table = text.aligned(["field", "default", "allowed", "what it is"], rows, text.terminal_width() - 2)
+    table = text.aligned(
+        ["field", "default", "allowed", "what it is"], rows, text.terminal_width() - 2
+    )
     return [f"  {line}" for line in table]
 
 

@@ -24,7 +24,8 @@ Blocks = Mapping[str, Callable[[], Block]]
 class Served:
     """The pages of one workspace that change, each read once for all clients."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, awaited: str = "") -> None:
+        self.awaited = awaited  # a study that may begin after the page was opened
         self.workspace, self.store = workspace, workspace.store
         self.overview = Watched(Overview(workspace))
         self._open: dict[tuple[str, str], Watched] = {}

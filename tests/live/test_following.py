@@ -35,7 +35,8 @@ def test_a_resumed_trial_loses_its_outcome_here_too(place):
     assert followed.ends["base-0"] is None
 
 
-def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place):
+def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place, monkeypatch):
+    monkeypatch.setattr("ablate.live.followed.SLOW_SECONDS", float("inf"))
     watched = served.study(KEY)
     served.fragments(watched, {})
     cursor = watched.cursor()
