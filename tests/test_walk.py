@@ -101,7 +101,7 @@ def watched(tabs: Any, printed: Path, running: subprocess.Popen[str]) -> list[li
     found = address.match(printed.read_text())
     assert found, printed.read_text()
     eventually(lambda: text_at(found[1]), 60)
-    tab = tabs(width=1000, height=1250)
+    tab = tabs(width=1200, height=1500)
     tab.goto(found[1])
     seen = filling_up(tab, running)
     # The page has the end, and says that its server has ended.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ablate.errors import ConfigError
 from ablate.live import deltas, figures, render
 from ablate.live.followed import Followed
 from ablate.live.overview import Overview
@@ -65,7 +64,7 @@ class Served:
             followed: Any = watched.source
             figure = followed.figure(name)
             if figure is None:
-                raise ConfigError(f"{followed.key} has nothing for the figure '{name}' yet.")
+                return {"position": since}  # what ran when the page asked has ended, say
             versions = self._figures.setdefault((key, name), deltas.Versions())
             versions.add(watched.position, figures.plain(figure))
             found = versions.since(position_of(since))

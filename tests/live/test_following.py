@@ -75,6 +75,10 @@ def test_clients_share_one_reader(served):
     assert source.num == 0
 
 
+def test_a_figure_with_nothing_to_show_yet_is_no_error(served):
+    assert served.figure_since(KEY, "progress", "") == {"position": ""}
+
+
 def test_a_figure_that_grew_is_sent_as_its_new_points(served, place):
     place.grow("mos-3", 2)
     first = served.figure_since(KEY, "progress", "")
