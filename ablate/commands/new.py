@@ -35,14 +35,14 @@ OF_THE_MODEL = ("paper", "equation", "departures", "version")  # what `register`
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate new`."""
     parser.add_argument("file", help="the file to write, such as my_study.py")
-    parser.add_argument(
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
         "--corpus",
         default="grammar",
         metavar="NAME",
-        help="the corpus that the study trains on, such as one of `ablate data add` "
-        "(default: grammar, which is built in)",
+        help="a study of this corpus, such as one of `ablate data add` (default: grammar, which is "
+        "built in)",
     )
-    kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--task", action="store_true", help="a study of a training of your own, in plain torch"
     )
