@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from ablate import analysis, cli
-from ablate.config import registry
+from ablate.config import registry, tasks
 from ablate.data import sources
 from ablate.data.published import PUBLISHED
 from ablate.space.folders import folders
 from tests.support import spaces
 from tests.support.golden import golden
 
+SHIPPED_TASKS = (tasks.LANGUAGE, tasks.NGRAM, tasks.ENCODER_DECODER)
 CONFIG = """\
 corpus.name = "grammar"
 embedding.size = 8
@@ -200,6 +201,12 @@ def shortened(text: str, folder: Path) -> str:
         text = text.replace(names, what)
     text = re.sub(r"\(choose from .*\)", "(choose from <the commands>)", text)
     return text.replace(str(folder), "DIR")
+
+
+@pytest.fixture(autouse=True)
+def shipped_tasks(monkeypatch: pytest.MonkeyPatch):
+    """Other tests of this process may have left tasks, which no message of these names."""
+    monkeypatch.setattr(tasks, "_kinds", {kind.name: kind for kind in SHIPPED_TASKS})
 
 
 @pytest.fixture
