@@ -118,7 +118,7 @@ def test_fewer_give_no_verdict_and_mark_nothing(by_hand, num):
     assert comparison.p_holm is comparison.difference.p is comparison.difference.p_sign_flip is None
     assert comparison.difference.num_pairs == num * len(WOBBLE)
     assert not any(arm.best for arm in summary.arms)
-    (note,) = summary.notes
+    note = next(note for note in summary.notes if note.startswith("No verdict"))
     assert counted in note and "repeats=3" in note and "of the settings found" in note
 
 
@@ -128,7 +128,7 @@ def test_every_form_of_the_table_says_so(by_hand, num, form):
     summary = summary_of(tuned(by_hand, num))
     text = in_one_line(written(summary, form))
     assert "no verdict" in text and "settings found" in text
-    assert not any(word in text for word in ("lower than every", "undecided", "&lt;.001", "<.001"))
+    assert not any(word in text for word in ("better than every", "undecided", "&lt;.001", "<.001"))
     assert not any(mark in text for mark in (" *5", "**5", "\\textbf{5", "<b>"))
 
 
