@@ -43,6 +43,7 @@ EXAMPLES = """examples:
   ablate components head doc                       a technique: paper, equation, fields
   ablate spaces takase2018doc_table2               a paper's hyperparameter table
   ablate query "SELECT * FROM arms"                query all records in SQL
+  ablate mcp --ledger tries.jsonl                  serve a coding agent, as its referee
 """
 
 
