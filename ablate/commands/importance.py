@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
-from ablate.compare.text.figures import NONE
 from ablate.compare.text.plain import paragraph
 from ablate.store import study_record
 
@@ -16,12 +15,6 @@ if TYPE_CHECKING:
     from ablate.tune.search.importance import Importance
 
 EXAMPLE = "ablate importance my_study"
-READING = (
-    "Each evaluator's shares sum to 1. PED-ANOVA: what sets the best trials apart. fANOVA: what "
-    "explains the spread over all trials. Trials that were stopped early are not counted. "
-    "Brackets: the range over 20 resamples of the trials. A share below what a random number gets "
-    "(in 19 of 20 resamples) is in parentheses: it says nothing."
-)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +34,8 @@ def run(options: argparse.Namespace) -> str:
 
 def plain_text(key: str, importances: Sequence[Importance]) -> str:
     """Return a table for each search of a study, the most important hyperparameter first."""
+    from ablate.tune.search.importance import READING
+
     lines = [f"{key}: which hyperparameters mattered", ""]
     for one in importances:
         search = f"{one.arm}, search {one.repeat + 1}"
@@ -51,28 +46,12 @@ def plain_text(key: str, importances: Sequence[Importance]) -> str:
 
 
 def _grid(importance: Importance) -> list[str]:
-    def total(name: str) -> float:
-        return sum(shares.get(name, 0.0) for shares in importance.shares.values())
-
-    names = sorted(importance.num_with, key=lambda name: (-total(name), name))
     headings = ["hyperparameter", *importance.shares, "trials with it"]
     rows: list[list[str | int]] = [
-        [name, *(_share(importance, of, name) for of in importance.shares)] for name in names
+        [name, *(importance.shown(of, name) for of in importance.shares), importance.num_with[name]]
+        for name in importance.ranked
     ]
-    rows = [[*row, importance.num_with[name]] for row, name in zip(rows, names, strict=True)]
     if importance.floors:
         floors = [f"{importance.floors[of]:.3f}" for of in importance.shares]
         rows.append(["a random number, at most", *floors, ""])
     return text.lines(table_of(headings, rows))
-
-
-def _share(importance: Importance, evaluator: str, name: str) -> str:
-    """A share with its range; in parentheses where a random number gets as much."""
-    share = importance.shares[evaluator].get(name)
-    if share is None:
-        return NONE
-    shown = f"{share:.3f}"
-    if share <= importance.floors.get(evaluator, -1.0):
-        shown = f"({shown})"
-    ends = importance.ranges.get(evaluator, {}).get(name)
-    return f"{shown} [{ends[0]:.3f}, {ends[1]:.3f}]" if ends else shown

@@ -24,7 +24,7 @@ from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
 from ablate.live.parts import Block, Page
 from ablate.live.served import Served
-from ablate.live.views import beside, importance, query, trial
+from ablate.live.views import beside, by_epoch, importance, query, trial
 from ablate.live.watched import Watched
 from ablate.record.mirror.views import VIEWS
 from ablate.store import study_record
@@ -134,7 +134,7 @@ class Pages:
         a, b = (request.query_params.get(name, "") for name in "ab")
         both = [trial.view(self.served.store, one).journal for one in (a, b)]
         names = [f"{journal.trial.name} ({journal.trial.id[:6]})" for journal in both]
-        figure = trial.curves_of(both, names)
+        figure = by_epoch.curves_of(both, names)
         return export.written(figure, request.path_params["kind"], "curves")
 
     def to_mlflow(self, request: Request) -> Response:
@@ -148,7 +148,8 @@ class Pages:
 
     def asset(self, request: Request) -> Response:
         """A stylesheet or a script of the package."""
-        return assets.response(request.path_params["name"])
+        encodings = request.headers.get("accept-encoding", "")
+        return assets.response(request.path_params["name"], request.url.query, encodings)
 
     def _around(
         self,
@@ -161,6 +162,7 @@ class Pages:
             "titles": CONTENTS if titles is None else titles,
             "cursor": cursor,
             "mlflow": self.mlflow.is_offered,
+            "asset": assets.address,
         }
 
     def _page(self, title: str, blocks: list[Block], status: int = 200, **more: Any) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,8 @@ from ablate.compare.plots import interactive
 
 FOLDER = Path(__file__).parent / "static"
 STYLE, SCRIPT = "text/css", "text/javascript"
-DAY = "max-age=86400, private"
+FOR_EVER = "max-age=31536000, immutable, private"
+LARGE = 100_000  # bytes, from which an asset is sent compressed
 
 
 def _of_package(name: str) -> Callable[[], str]:
@@ -31,10 +34,25 @@ def _text(name: str) -> bytes:
     return ASSETS[name][1]().encode()
 
 
-def response(name: str) -> Response:
-    """The asset of a name, or 404."""
+@cache
+def _compressed(name: str) -> bytes:
+    return gzip.compress(_text(name), compresslevel=1)  # a first visit waits for it
+
+
+@cache
+def address(name: str) -> str:
+    """The address of an asset, which changes with its text."""
+    return f"/static/{name}?{hashlib.sha256(_text(name)).hexdigest()[:12]}"
+
+
+def response(name: str, query: str = "", encodings: str = "") -> Response:
+    """The asset of a name, or 404, for the query of its address and what the client can decode."""
     if name not in ASSETS:
         return PlainTextResponse("There is no such file.", 404)
-    # plotly's script is 4 MB and changes with its package alone.
-    headers = {"Cache-Control": DAY if name == "plotly.js" else "no-cache"}
-    return Response(_text(name), media_type=ASSETS[name][0], headers=headers)
+    # plotly's script is 4 MB: a browser keeps it, and what it has compiled of it.
+    is_its_own = address(name) == f"/static/{name}?{query}"
+    headers = {"Cache-Control": FOR_EVER if is_its_own else "no-cache", "Vary": "Accept-Encoding"}
+    body = _text(name)
+    if len(body) > LARGE and "gzip" in encodings:
+        body, headers["Content-Encoding"] = _compressed(name), "gzip"
+    return Response(body, media_type=ASSETS[name][0], headers=headers)

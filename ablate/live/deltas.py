@@ -6,8 +6,10 @@ A figure is plotly's own plain data, `{"data": [...], "layout": {...}}`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MOST_VERSIONS = 6  # of a figure, for clients that look now and then
 POINTS = ("x", "y", "text", "hovertext", "customdata")  # a value for each point
@@ -18,9 +20,13 @@ class Versions:
 
     def __init__(self) -> None:
         self._known: deque[tuple[int, Mapping[str, Any]]] = deque(maxlen=MOST_VERSIONS)
+        self._described: Any = None
 
-    def add(self, position: int, figure: Mapping[str, Any]) -> None:
+    def add(self, position: int, described: T, plain: Callable[[T], Mapping[str, Any]]) -> None:
         """Add the figure as it is now; one that has not changed keeps its position."""
+        if described is self._described:  # written already
+            return
+        self._described, figure = described, plain(described)
         if not self._known or self._known[-1][1] != figure:
             self._known.append((position, figure))
 

@@ -16,14 +16,16 @@ from ablate.errors import AblateError
 from ablate.live.served import Served
 
 TICK_SECONDS, QUIET_TICKS = 1.0, 15  # between looks; looks without news before a sign of life
-LISTS = ("arm", "state", "page")  # parameters of a list
+LISTS = ("arm", "state", "page", "rows")  # parameters of lists
+NUMBERS = ("page", "rows")
 
 
 def list_params(given: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of a list in an address; a page that is no number is the first."""
+    """The parameters of lists in an address; a page that is no number is the first."""
     params = {name: given[name] for name in LISTS if given.get(name)}
-    if not params.get("page", "1").isdecimal() or len(params.get("page", "")) > 6:
-        params.pop("page")
+    for name in NUMBERS:
+        if not params.get(name, "1").isdecimal() or len(params.get(name, "")) > 6:
+            params.pop(name)
     return params
 
 

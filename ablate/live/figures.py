@@ -27,6 +27,7 @@ OF_SEARCHES = ("budget", "history", "search")
 OF_RUNNING = ("progress",)  # what changes with every epoch
 NAMES = (*OF_ARMS, *OF_SEARCHES, *OF_RUNNING)
 MOST_POINTS = 500  # of a curve
+MOST_DOTS = 1000  # of a figure, without a line between them
 MOST_LINES = 40  # of trials that run
 MOST_ARMS = 6  # whose searches have a panel
 
@@ -48,27 +49,34 @@ def plain(figure: fig.Figure) -> dict[str, Any]:
 
 
 def thinned(figure: fig.Figure) -> fig.Figure:
-    """The figure with at most 500 points a curve, which its caption says."""
-    longest = max((len(s.x) for panel in figure.panels for s in _series(panel)), default=0)
-    if longest <= MOST_POINTS:
+    """The figure with at most 500 points a curve and 1,000 dots, which its caption says."""
+    every = [mark for panel in figure.panels for mark in panel.marks]
+    clouds = sum(_is_cloud(mark) for mark in every)
+    most_dots = MOST_DOTS // max(2, clouds)
+    made = {
+        id(mark): _thinned(mark, most_dots if _is_cloud(mark) else MOST_POINTS) for mark in every
+    }
+    if all(made[id(mark)] is mark for mark in every):
         return figure
     panels = [
-        dataclasses.replace(panel, marks=[_thinned(mark) for mark in panel.marks])
+        dataclasses.replace(panel, marks=[made[id(mark)] for mark in panel.marks])
         for panel in figure.panels
     ]
-    note = f" Each curve shows at most {MOST_POINTS} of its points, evenly spaced."
+    dots = f", and each panel {most_dots} of its dots" if clouds else ""
+    note = f" Each curve shows at most {MOST_POINTS} of its points{dots}, evenly spaced."
     return dataclasses.replace(figure, panels=panels, caption=figure.caption + note)
 
 
-def _series(panel: fig.Panel) -> list[fig.Series]:
-    return [mark for mark in panel.marks if isinstance(mark, fig.Series)]
+def _is_cloud(mark: fig.Mark) -> bool:
+    """Return whether it is named dots without a line, each of which a browser draws by itself."""
+    return isinstance(mark, fig.Series) and bool(mark.name) and not mark.look.width
 
 
-def _thinned(mark: fig.Mark) -> fig.Mark:
-    if not isinstance(mark, fig.Series) or len(mark.x) <= MOST_POINTS:
+def _thinned(mark: fig.Mark, most: int) -> fig.Mark:
+    if not isinstance(mark, fig.Series) or len(mark.x) <= most:
         return mark
     last = len(mark.x) - 1  # the first point and the last one stay
-    kept = [round(at * last / (MOST_POINTS - 1)) for at in range(MOST_POINTS)]
+    kept = [round(at * last / (most - 1)) for at in range(most)]
     points = {
         part: [values[at] for at in kept] if (values := getattr(mark, part)) else ()
         for part in ("x", "y", "low", "high")
@@ -78,10 +86,12 @@ def _thinned(mark: fig.Mark) -> fig.Mark:
 
 def progress(material: Material) -> fig.Figure | None:
     """A line for each trial that has not ended, which curves over seeds do not have yet."""
+    running = [(id, j) for id, j in material.journals.items() if j.status is None and j.epochs]
+    if not running:
+        return None
     record, metric, labels = material.record, material.summary.metric, labels_of(material.record)
     looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
     lines = []
-    running = [(id, j) for id, j in material.journals.items() if j.status is None and j.epochs]
     for id, journal in running[:MOST_LINES]:
         label, losses = labels.get(id), _losses(journal, material)
         if label is not None and losses:

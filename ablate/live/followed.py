@@ -14,7 +14,9 @@ from ablate.compare.material import Material
 from ablate.compare.plots.figure import Figure
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
+from ablate.errors import DamagedError
 from ablate.live import figures
+from ablate.results.copied import copied_from
 from ablate.results.labels import Label, labels_of
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -39,6 +41,7 @@ class Followed:
         self.record: StudyRecord = study_record.read(self.store, key)
         self.key = self.record.key
         self.journals: dict[str, Journal] = {}
+        self.damaged: dict[str, str] = {}  # trial -> what is wrong with its journal, and the remedy
         self.driver: str | None = None
         self._stamps: dict[str, Stamp] = {}
         self._of_record: Stamp = None
@@ -47,6 +50,7 @@ class Followed:
         self._due = 0.0  # when the table may be made again
         self._outdated, self._waits = True, False
         self._made: dict[str, Any] = {}
+        self._copied: tuple[Any, StudyRecord | None] = (None, None)
         self._labels: dict[str, Label] | None = None
 
     def refresh(self) -> bool:
@@ -67,11 +71,23 @@ class Followed:
         ordered = {id: self.journals[id] for id in self._ids() if id in self.journals}
         start = time.monotonic()
         if self._summary is None or (self._outdated and start >= self._due):
-            self._summary, self._outdated = summarise(self.record, ordered), False
+            copied = self._copied_from(ordered)
+            self._summary, self._outdated = summarise(self.record, ordered, copied=copied), False
             self._made = {}
             took = time.monotonic() - start
             self._due = start + SHARE * took if took > SLOW_SECONDS else 0.0
         return Material(self._summary, ordered)
+
+    def _copied_from(self, ordered: dict[str, Journal]) -> StudyRecord | None:
+        """What `open_study` finds, looked for again if a record or an arm's first trial is new."""
+        keys = [k for k in self.store.names("studies") if k.split("@")[0] == self.record.name]
+        stamps = self.store.stamps([f"studies/{key}/study.json" for key in keys])
+        arms = [arm.name for arm in self.record.arms]
+        begun = sum(any(t.id in ordered for t in self.record.trials_of(name)) for name in arms)
+        known = keys, stamps, begun
+        if self._copied[0] != known:
+            self._copied = known, copied_from(self.store, self.record, ordered)
+        return self._copied[1]
 
     def figure(self, name: str) -> Figure | None:
         """A figure by its name; None if the study has nothing for it."""
@@ -140,8 +156,12 @@ class Followed:
         return bool(new)
 
     def _take(self, trial_id: str, stamp: Stamp) -> None:
-        journal = None if stamp is None else journals.read(self.store, trial_id)
-        self._stamps[trial_id] = stamp
+        self._stamps[trial_id], journal = stamp, None
+        self.damaged.pop(trial_id, None)
+        try:
+            journal = None if stamp is None else journals.read(self.store, trial_id)
+        except DamagedError as error:  # one file; the rest of the study is as it was
+            self.damaged[trial_id] = str(error)
         if journal is None:
             self.journals.pop(trial_id, None)
         else:

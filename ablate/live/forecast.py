@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablate.compare.text.figures import count, duration
 from ablate.engine.forecast import Forecast
-from ablate.errors import AblateError
+from ablate.errors import AblateError, DamagedError
 from ablate.live.followed import Followed
+from ablate.results.replication import counted
 
 LEDGER = "studies/{key}/ledger.json"
 
@@ -37,13 +39,43 @@ def _add(estimate: Forecast, journal: Any, study: Followed) -> None:
         estimate.running[journal.trial.id].update(epoch, study.record.metric, 0.0)
 
 
-def spent(study: Followed) -> list[tuple[str, str]]:
-    """What the study's ledger says of its budget; nothing without one."""
-    ledger = study.store.read_json(LEDGER.format(key=study.key)) or {}
-    epochs = ledger.get("epochs_of", {})
-    if not epochs:
+def budget(study: Followed) -> list[tuple[str, str]]:
+    """What is spent of the study's budget, and what is left; nothing without a budget."""
+    try:
+        ledger = study.store.read_json(LEDGER.format(key=study.key))
+    except DamagedError as error:
+        return [("budget", str(error))]
+    if ledger is None:
         return []
-    hours = sum(ledger.get("spent", {}).values()) + sum(ledger.get("reserved", {}).values())
-    texts = [f"{len(epochs)} trials", f"{count(sum(epochs.values()))} epochs"]
-    texts += [duration(ledger.get("seconds", 0.0))] + ([f"{hours:.3g} GPU-hours"] if hours else [])
-    return [("spent of the budget", ", ".join(texts))]
+    spent = _spent(ledger)
+    texts = [_SHOWN[name](value) for name, value in spent.items() if value]
+    limits = ledger.get("limits", {})
+    left = [_left(name, limits[name], used) for name, used in spent.items() if limits.get(name)]
+    named = {"spent of the budget": texts, "budget left": left}
+    return [(name, ", ".join(each)) for name, each in named.items() if each]
+
+
+_SHOWN: Mapping[str, Callable[[float], str]] = {
+    "trials": lambda value: counted(int(value), "trial"),
+    "epochs": lambda value: f"{count(value)} epoch{'' if value == 1 else 's'}",
+    "hours": lambda value: duration(3600 * value),
+    "gpu_hours": lambda value: f"{value:.3g} GPU-hours",
+}
+
+
+def _left(name: str, limit: float, spent: float) -> str:
+    left, shown = max(0, limit - spent), _SHOWN[name]
+    number = shown(left) if name == "hours" else shown(left).partition(" ")[0]
+    return f"{number} of {shown(limit)}"
+
+
+def _spent(ledger: Mapping[str, Any]) -> dict[str, float]:
+    """What is spent, by the names of the limits."""
+    epochs = ledger.get("epochs_of", {})
+    gpu_hours = [*ledger.get("spent", {}).values(), *ledger.get("reserved", {}).values()]
+    return {
+        "trials": len(epochs),
+        "epochs": sum(epochs.values()),
+        "hours": ledger.get("seconds", 0.0) / 3600,
+        "gpu_hours": sum(gpu_hours),
+    }

@@ -28,8 +28,13 @@ class Progress:
     record: StudyRecord
     driver: str | None = None
     ends: dict[str, Status | None] = field(default_factory=dict)
-    damaged: int = 0  # journals that cannot be read
+    unreadable: set[str] = field(default_factory=set)  # trials whose journals are damaged
     stamps: dict[str, tuple[int, ...] | None] = field(default_factory=dict)
+
+    @property
+    def damaged(self) -> int:
+        """The number of journals that cannot be read."""
+        return len(self.unreadable)
 
     @property
     def counts(self) -> Counter[Status]:
@@ -117,11 +122,12 @@ class Overview:
         return changed
 
     def _glance(self, study: Progress, id: str) -> bool:
+        study.unreadable.discard(id)
         try:
             seen = glance.read(self._store, id)
         except DamagedError:
-            study.damaged += 1
-            return True
+            study.unreadable.add(id)
+            seen = None
         if seen is None:
             study.ends.pop(id, None)
         else:

@@ -149,11 +149,17 @@ class Page:
     template: str = "page.html"
 
 
-def pages(number: int, num_rows: int, address: str) -> list[Pages]:
-    """Links to the first and the last page and to those around this one; none for one page."""
+def pages(
+    number: int, num_rows: int, address: str, parameter: str = "page", at: str = ""
+) -> list[Pages]:
+    """Links to the first and the last page and to those around this one; none for one page.
+
+    `at`: the part of the document to show first.
+    """
     last = max(1, -(-num_rows // PAGE))
     if last == 1:
         return []
     near = {1, *range(max(1, number - 2), min(last, number + 2) + 1), last}
     glue = "&" if "?" in address else "?"
-    return [Pages(number, last, {at: f"{address}{glue}page={at}" for at in sorted(near)})]
+    start, end = f"{address}{glue}{parameter}=", f"#{at}" if at else ""
+    return [Pages(number, last, {one: f"{start}{one}{end}" for one in sorted(near)})]

@@ -16,7 +16,7 @@ from ablate.live.watched import BOOT, Source, Watched, position_of
 from ablate.store.workspace import Workspace
 
 MOST_OPEN = 8  # studies and trials in memory; the one least looked at is closed first
-LISTS = ("trials", "studies")  # blocks that show what a client asked for
+LISTS = ("trials", "studies", "table")  # blocks that show what a client asked for
 Blocks = Mapping[str, Callable[[], Block]]
 
 
@@ -66,7 +66,7 @@ class Served:
             if figure is None:
                 return {"position": since}  # what ran when the page asked has ended, say
             versions = self._figures.setdefault((key, name), deltas.Versions())
-            versions.add(watched.position, figures.plain(figure))
+            versions.add(watched.position, figure, figures.plain)
             found = versions.since(position_of(since))
             return {**found, "position": f"{BOOT}.{found['position']}"}
 

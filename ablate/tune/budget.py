@@ -13,6 +13,7 @@ from ablate.store.journal import Journal
 from ablate.store.store import Store, damaged
 from ablate.study.words import Budget
 
+LIMITS = ("trials", "epochs", "hours", "gpu_hours")  # of a budget; None: no limit
 SAVE_SECONDS = 60.0  # the longest time that a killed driver leaves uncounted
 
 
@@ -126,7 +127,9 @@ class Ledger:
         """Save the account."""
         self._unsaved = 0.0
         names = ("reserved", "spent", "seconds", "epochs_of")
-        self.store.write_json(self._key, {name: getattr(self, name) for name in names})
+        account = {name: getattr(self, name) for name in names}
+        limits = {name: getattr(self.budget, name) for name in LIMITS}
+        self.store.write_json(self._key, {**account, "limits": limits})
 
 
 def _seconds(journal: Journal) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import re
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from ablate.commands.table import show_table
 from ablate.live.served import Served
 from ablate.record.mirror.syncing import STORE
 from ablate.store import printed, study_record
-from ablate.store.workspace import held
+from ablate.store.workspace import Workspace, held
 from tests.support.live_pages import ARM, KEY, Client, Place
 
 
@@ -29,15 +30,23 @@ def cells(page: str, block: str) -> list[list[str]]:
     return [[html.unescape(cell) for cell in row] for row in bare]
 
 
-def test_the_table_has_the_cells_of_ablate_table(client, place):
-    markdown = show_table(place.workspace, KEY, "markdown")
-    lines = [line for line in markdown.splitlines() if line.startswith("| ")][2:]
-    printed_rows = [re.sub(r"\\(.)", r"\1", line).strip("| ").split(" | ") for line in lines]
-    own = [[*map(str.strip, row)] for row in printed_rows]
-    shown = cells(client.seen(f"/study/{KEY}"), "table")
-    assert len(shown) == 3
-    unmarked = [[cell.strip("*") for cell in row] for row in own[:3]]
-    assert [row[:6] for row in shown] == [row[:6] for row in unmarked]
+def printed_table(workspace: Workspace, key: str) -> list[list[str]]:
+    """The headings and the rows of `ablate table`, whole, without marks."""
+    markdown = show_table(workspace, key, "markdown").splitlines()
+    start = next(at for at, line in enumerate(markdown) if line.startswith("| "))
+    lines = list(itertools.takewhile(lambda line: line.startswith("|"), markdown[start:]))
+    rows = [re.sub(r"\\(.)", r"\1", line).strip("|").split("|") for line in (lines[0], *lines[2:])]
+    return [[cell.strip().strip("*") for cell in row] for row in rows]
+
+
+def test_the_table_has_every_cell_of_ablate_table(client, place):
+    headings, *rows = printed_table(place.workspace, KEY)
+    page = client.seen(f"/study/{KEY}")
+    assert cells(page, "table") == rows and len(rows) == 3
+    assert {"p", "verdict"} <= {heading.split()[-1] for heading in headings}
+    shown = page.partition('<section id="table"')[2].partition("</thead>")[0]
+    found = [html.unescape(one) for one in re.findall(r"<th .*?>(.*?)</th>", shown)]
+    assert found == headings
 
 
 def test_verdicts_are_provisional_until_the_plan_ends(client, place):

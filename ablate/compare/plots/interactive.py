@@ -27,6 +27,7 @@ CONFIG = {
     "toImageButtonOptions": {"format": "svg"},
 }
 FOLDER = Path(__file__).parent
+INSIDE, OUTSIDE = '"use strict";var Plotly=', "return Plotly;"  # ends of what plotly's script wraps
 
 
 def drawn(figure: Figure) -> Any:
@@ -59,7 +60,19 @@ def script() -> str:
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
         raise MissingDependency(needs("interactive plots need", error.name or "plotly")) from None
-    return get_plotlyjs()
+    return _unwrapped(get_plotlyjs())
+
+
+def _unwrapped(script: str) -> str:
+    """Return plotly's script without the function around it, which suits other loaders than a page.
+
+    A browser reads the inside of such a function twice, which takes half a second.
+    """
+    start, end = script.find(INSIDE), script.rfind(OUTSIDE)
+    banner = script.find("*/") + len("*/")
+    if not 0 < banner < start < end:  # another version of plotly's
+        return script
+    return f"{script[:banner]}\n{script[start:end]}"
 
 
 def starter() -> str:

@@ -20,7 +20,7 @@ from ablate.results.result import result_of
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 
-MOST_ARMS, MOST_TRIALS, BEST = 6, 400, 3  # panels; lines in each; bold lines
+MOST_ARMS, MOST_TRIALS, BEST = 6, 500, 3  # panels; lines in all of them; bold lines
 SHADES = 12
 LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest on
 NEEDS = "a search"
@@ -48,12 +48,13 @@ def described(material: Material) -> fig.Figure | None:
     if not arms:
         return None
     metric = material.summary.metric
+    most = MOST_TRIALS // len(arms)
     ranked = {arm: _ranked(searched[arm], metric) for arm in arms}
-    rows = [row for arm, trials in ranked.items() for row in _rows(arm, trials, metric)]
+    rows = [row for arm, trials in ranked.items() for row in _rows(arm, trials, most, metric)]
     return fig.Figure(
         title="What was searched",
         caption=CAPTION + chosen.left_out([*searched], MOST_ARMS, material),
-        panels=[_panel(arm, trials, metric) for arm, trials in ranked.items()],
+        panels=[_panel(arm, trials, most, metric) for arm, trials in ranked.items()],
         width=7.4,
         height=2.4 * len(arms) + 0.2,
         own_table=table_of_values(["arm", "trial", "settings", f"{metric.shown} of valid"], rows),
@@ -73,23 +74,22 @@ def _ranked(trials: Sequence[Journal], metric: Metric) -> Ranked:
     return sorted(pairs, key=lambda pair: pair[0])
 
 
-def _panel(name: str, ranked: Ranked, metric: Metric) -> fig.Panel:
-    """The drawn trials as lines over scales, the last of which is their result."""
+def _panel(name: str, ranked: Ranked, most: int, metric: Metric) -> fig.Panel:
+    """The best trials as lines over scales, the last of which is their result."""
     trials = [journal for _, journal in ranked]
     losses = [loss for loss, _ in ranked if loss < math.inf]
     varied = _varied(trials)
     scales = [_scale(key, [journal.config[key] for journal in trials]) for key in varied]
     scales.append(_loss_scale(losses, metric))
-    drawn = _drawn(len(trials))
     lines = []
-    for rank in drawn:
+    for rank in range(min(most, len(trials))):
         heights = [scale.heights[rank] for scale in scales if rank < len(scale.heights)]
         look, about = _look(rank, len(losses)), _about(ranked[rank], varied, metric)
         lines.append(fig.Series(x=range(len(heights)), y=heights, look=look, about=about))
     rules = [fig.Rule(x) for x in range(len(scales))]
     marks = [fig.Label(x, *mark) for x, scale in enumerate(scales) for mark in scale.marks]
     titles = [(x, scale.title) for x, scale in enumerate(scales)]
-    left = f", {len(drawn)} drawn" if len(drawn) < len(trials) else ""
+    left = f", the best {most} drawn" if most < len(trials) else ""
     return fig.Panel(
         title=f"{name}: {len(trials)} trials, {len(losses)} completed{left}",
         x=fig.Axis(limits=(-0.25, len(scales) - 0.75), ticks=titles, grid=False),
@@ -99,11 +99,10 @@ def _panel(name: str, ranked: Ranked, metric: Metric) -> fig.Panel:
     )
 
 
-def _rows(arm: str, ranked: Ranked, metric: Metric) -> Iterator[list[Any]]:
+def _rows(arm: str, ranked: Ranked, most: int, metric: Metric) -> Iterator[list[Any]]:
     """A row for every drawn trial: its settings and its result."""
     varied = _varied([journal for _, journal in ranked])
-    for rank in _drawn(len(ranked)):
-        loss, journal = ranked[rank]
+    for loss, journal in ranked[:most]:
         settings = ", ".join(_settings(journal, varied))
         yield [arm, journal.trial.id, settings, metric.show(loss) if loss < math.inf else None]
 
@@ -117,14 +116,6 @@ def _about(ranked: tuple[float, Journal], keys: Sequence[str], metric: Metric) -
     loss, journal = ranked
     result = f"{metric.shown} of valid: {shown(metric, loss)}" if loss < math.inf else "no result"
     return "\n".join([f"trial {journal.trial.id}, {result}", *_settings(journal, keys)])
-
-
-def _drawn(num: int) -> list[int]:
-    """The ranks of the trials that a panel draws: the best, and others evenly over the rest."""
-    if num <= MOST_TRIALS:
-        return list(range(num))
-    rest = MOST_TRIALS - BEST
-    return [*range(BEST), *(BEST + at * (num - BEST) // rest for at in range(rest))]
 
 
 def _look(rank: int, num_completed: int) -> fig.Look:

@@ -6,7 +6,6 @@ plotly reads a few HTML tags in every text, so whatever users named is escaped.
 from __future__ import annotations
 
 import html
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,12 +23,14 @@ def traces(panel: Panel, axes: Trace, legend: str) -> Iterator[Trace]:
     """Every series of a panel, the lowest first; without a legend, names stand elsewhere."""
     series = [mark for mark in panel.marks if isinstance(mark, Series) and len(mark.x)]
     names = {id(each): end.text for each, end in zip(panel.series, panel.ends, strict=True)}
-    ordered = sorted(series, key=lambda each: each.look.above)
-    for key, group in itertools.groupby(ordered, _joined):
+    groups: dict[Any, list[Series]] = {}
+    for each in sorted(series, key=lambda each: each.look.above):
+        groups.setdefault(_joined(each), []).append(each)
+    for key, group in groups.items():
         if isinstance(key, int):
-            yield from _alone(next(group), panel, axes, legend, names.get(key, ""))
+            yield from _alone(group[0], panel, axes, legend, names.get(key, ""))
         else:
-            yield {**axes, **_together([*group], panel)}
+            yield {**axes, **_together(group, panel)}
 
 
 def _joined(series: Series) -> Any:

@@ -7,7 +7,7 @@ let plotly = null;
 function loadPlotly() {
   plotly ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    script.src = "/static/plotly.js";
+    script.src = document.body.dataset.plotly;
     script.onload = resolve;
     script.onerror = reject;
     document.head.append(script);
@@ -128,4 +128,5 @@ function follow() {
 }
 
 watchFigures(document);
+if (drawn.size) loadPlotly(); // large: under way while figures are fetched
 if (events) follow();

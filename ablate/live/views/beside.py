@@ -12,6 +12,7 @@ from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import NONE
 from ablate.live.parts import Block, Link, Marked, Part, Plotted
+from ablate.live.views import by_epoch
 from ablate.live.views import trial as trials
 from ablate.live.views.index import address
 from ablate.store import study_record
@@ -109,7 +110,7 @@ def _of_trials(store: Store, a: str, b: str) -> list[Block]:
     links = [Column(name, lambda _, one=one: Link(one.id, f"/trial/{one.id}"), left=True)
              for name, one in zip(names, both, strict=True)]  # fmt: skip
     configs = [journal.config or journal.trial.values for journal in journals]
-    figure = trials.curves_of(journals, names)
+    figure = by_epoch.curves_of(journals, names)
     query = f"?a={both[0].id}&b={both[1].id}"
     drawing = [Plotted("/beside/curves", figure, query)] if figure else []
     settings = [

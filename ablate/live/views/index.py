@@ -36,10 +36,12 @@ def blocks(overview: Overview, params: Mapping[str, str]) -> list[Block]:
 
 
 def _table(studies: Mapping[str, Progress]) -> Table:
+    damaged = any(one.damaged for one in studies.values())
     columns = [
         Column("study", lambda one: Link(one.record.key, address(one.record.key)), left=True),
         Column("state", _state, left=True),
         Column("progress", lambda one: Bar(one.counts), left=True),
+        *([Column("damaged", lambda one: one.damaged or None)] if damaged else []),
         Column("question", lambda one: one.record.question, left=True),
         Column("arms", lambda one: len(one.record.arms)),
         Column("trials", lambda one: one.counts.total()),
@@ -48,6 +50,8 @@ def _table(studies: Mapping[str, Progress]) -> Table:
 
 
 def _state(study: Progress) -> str:
+    if study.record.imported:
+        return "imported"
     if study.driver is not None:
         return "running"
     return "stopped" if study.counts[Status.LEFT] else "ended"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from ablate import papers
 from ablate.compare.formats import Column, for_people
 from ablate.compare.page.parts import Grid, Text
-from ablate.live.parts import Block, Link
+from ablate.live.parts import Block, Facts, Link
 from ablate.store.store import Store
 from ablate.study.next_to_papers import RUN, Line, Results, rows_of
 
@@ -21,7 +22,7 @@ def index(store: Store) -> list[Block]:
         Column("title", lambda p: p[0].title, left=True),
         Column("venue", lambda p: f"{p[0].venue} {p[0].year}", left=True),
         Column("rows", lambda p: len(p[1])),
-        Column("with a result here", lambda p: sum(line.state == RUN for line in p[1])),
+        Column("run here", lambda p: sum(line.state == RUN for line in p[1])),
     ]
     return [Block("papers", "", [Grid(for_people(columns, known, title="papers"))])]
 
@@ -34,10 +35,16 @@ def one(store: Store, paper: str) -> list[Block]:
         tables.setdefault(line.table, []).append(line)
     published = papers.load(paper)
     states = Counter(line.state for line in lines)
-    about = f"{', '.join(published.authors)}. {published.venue} {published.year}. {published.url}"
+    about = Facts(
+        [
+            ("authors", ", ".join(published.authors)),
+            ("published", f"{published.venue} {published.year}"),
+            ("text", Link(published.url, published.url)),
+        ]
+    )
     counts = ", ".join(f"{num} {state}" for state, num in states.items())
     columns = [
-        Column("row", lambda line: line.system, left=True),
+        Column("row", lambda line: _breakable(line.system), left=True),
         Column("published", lambda line: line.published, left=True),
         Column("here", lambda line: line.here, left=True),
         Column("arms of shipped studies", lambda line: line.arms, left=True),
@@ -46,4 +53,9 @@ def one(store: Store, paper: str) -> list[Block]:
         Block(f"table{at}", name, [Grid(for_people(columns, rows, title=name))])
         for at, (name, rows) in enumerate(tables.items())
     ]
-    return [Block("about", "", [Text(about), Text(f"{len(lines)} rows: {counts}.")]), *blocks]
+    return [Block("about", "", [about, Text(f"{len(lines)} rows: {counts}.")]), *blocks]
+
+
+def _breakable(name: str) -> str:
+    """A row's name with spaces after its commas, so that no number is broken over two lines."""
+    return re.sub(r",(?=\S)", ", ", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ablate.compare.formats import Column, for_people
+from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.material import Material
 from ablate.compare.page.parts import Grid, Text, small, table_parts
 from ablate.compare.table.other_scales import tables_of_other_scales
@@ -16,6 +16,8 @@ from ablate.live.followed import Followed
 from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
 from ablate.live.views import trials
 from ablate.live.views.index import address, of_trial
+from ablate.live.views.rows import Rows, chosen_rows
+from ablate.results.replication import counted
 from ablate.store import states
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord
@@ -47,34 +49,53 @@ def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[],
 def _now(study: Followed, params: Mapping[str, str]) -> Block:
     record, left = study.record, forecast.seconds_left(study)
     counts = states.counts(record, None, study.ends, study.driver is not None)
+    looks = str(study.material.summary.looks)
     pairs: list[tuple[str, Any]] = [
         ("trials", Bar(counts)),
-        ("state", "running" if study.driver else "not running"),
+        ("state", _state(study)),
         *([("imported from", record.imported)] if record.imported else []),
         *([("time left", f"about {duration(left)}")] if left is not None else []),
         ("trained so far", duration(study.material.summary.seconds)),
-        *forecast.spent(study),
+        *forecast.budget(study),
         ("base arm", record.base_arm),
         ("seeds", record.seeds),
+        *([("looks", looks)] if looks else []),
+        *([("damaged", counted(len(study.damaged), "journal"))] if study.damaged else []),
         *([("corpus", record.corpus)] if record.corpus else []),
         *([("driver", study.driver)] if study.driver else []),
     ]
-    command = [] if study.driver else [Text(record.resume, "command")]
-    return Block("now", "", [Text(record.question), Facts(pairs), *command])
+    command = [] if study.driver or not record.command else [Text(record.resume, "command")]
+    question = [Text(record.question)] if record.question else []
+    return Block("now", "", [*question, Facts(pairs), *command])
+
+
+def _state(study: Followed) -> str:
+    if study.record.imported:
+        return "imported: its trials were not run here"
+    return "running" if study.driver else "not running"
 
 
 def _table(study: Followed, params: Mapping[str, str]) -> Block:
-    return study.once("table", lambda material: _of_table(material, study.store))
+    number = int(params.get("rows", "1"))
+
+    def make(material: Material) -> Block:
+        tables = study.once("tables", lambda material: _tables(material, study.store))
+        return _of_table(material, *tables, chosen_rows(material, number, address(study.key)))
+
+    return study.once(f"table {number}", make)
 
 
-def _of_table(material: Material, store: Store) -> Block:
-    """The study's own table; the page writes nothing, so no reference is saved with it."""
+def _tables(material: Material, store: Store) -> tuple[Table, Table | None]:
+    """The study's own table, and its tests; the page writes nothing, so no reference is saved."""
+    others = tables_of_other_scales(material.summary, store)
+    return study_table(material.summary, other_scales=others), every_test(material.summary)
+
+
+def _of_table(material: Material, table: Table, tests: Table | None, rows: Rows) -> Block:
     summary = material.summary
-    others = tables_of_other_scales(summary, store)
-    parts: list[Part] = [*table_parts(study_table(summary, other_scales=others))]
-    tests = every_test(summary)
+    parts: list[Part] = [*rows.links, *table_parts(rows.of(table))]
     if tests is not None:
-        parts += [Grid(tests, folded="Tests in full"), *small(tests.notes)]
+        parts += [Grid(rows.named(tests), folded="Tests in full"), *small(tests.notes)]
     planned = sum(arm.counts.planned for arm in summary.arms)
     missing = planned - sum(arm.counts.completed for arm in summary.arms)
     unfinished = any(arm.counts.missing for arm in summary.arms)
@@ -95,6 +116,8 @@ def _arms(study: Followed, params: Mapping[str, str]) -> Block:
         Column("parameters", lambda a: count(a.num_parameters) if a.num_parameters else NONE),
         Column("trials", lambda a: counts[a.name].total()),
     ]  # fmt: skip
+    if any(arm.stopped_at is not None for arm in shown):
+        columns.append(Column("decided at", lambda a: a.stopped_at))
     table = for_people(columns, shown, title="arms")
     more = len(record.arms) - len(shown)
     note = [Text(f"The first {MOST_ARMS} arms; {more} more are in the list of trials.", "small")]
@@ -136,7 +159,8 @@ def _of_searches(study: Followed) -> Block:
         Column("winner", lambda s: _winner(s.chosen, study.key), left=True),
     ]
     parts: list[Part] = [Grid(for_people(columns, record.searches, title="searches"))]
-    parts += figures.best_settings(study.material)
+    if not all(search.chosen for search in record.searches):  # else the table has them
+        parts += figures.best_settings(study.material)
     parts += _drawings(study, figures.OF_SEARCHES)
     known = states.STATES[0] in study.ends.values()
     link = Link("Which settings mattered", f"{address(study.key)}/importance")

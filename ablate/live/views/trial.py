@@ -13,20 +13,17 @@ from ablate.compare.page.parts import Grid, Text
 from ablate.compare.plots import figure as fig
 from ablate.compare.text.figures import count, duration
 from ablate.errors import ConfigError
-from ablate.live import figures
 from ablate.live.parts import Block, Facts, Link, Marked, Part, Plotted, State
+from ablate.live.views import by_epoch
 from ablate.live.views.index import address as of_study
 from ablate.live.views.trials import seconds
 from ablate.results.labels import labels_of
 from ablate.store import journal as journals
 from ablate.store import printed, study_record
 from ablate.store.journal import Journal
-from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord, study_key
-
-MOST_METRICS = 6  # panels of curves
 
 
 @dataclass
@@ -45,6 +42,11 @@ class Viewed:
         """The name that its study gives it."""
         known = labels_of(self.record).get(self.id) if self.record else None
         return known.name if known else ""
+
+    @property
+    def source(self) -> str:
+        """Where it was imported from; empty if it was run here."""
+        return self.record.imported if self.record else ""
 
     def refresh(self) -> bool:
         """Read the trial again if its files have changed; return whether they have."""
@@ -93,8 +95,12 @@ def blocks(viewed: Viewed, params: Mapping[str, str]) -> list[Block]:
         Block("lineage", "Lineage", _lineage(viewed)),
         Block("attempts", "Attempts", [Grid(_attempts(journal))]),
         Block("printed", "What it printed", _printed(viewed)),
-        Block("again", "To repeat it", [Text(f"ablate rerun {viewed.id}", "command")]),
+        *([] if viewed.source else [_again(viewed)]),
     ]
+
+
+def _again(viewed: Viewed) -> Block:
+    return Block("again", "To repeat it", [Text(f"ablate rerun {viewed.id}", "command")])
 
 
 def _facts(viewed: Viewed) -> list[tuple[str, Any]]:
@@ -102,12 +108,13 @@ def _facts(viewed: Viewed) -> list[tuple[str, Any]]:
     study = (
         [("study", Link(viewed.record.key, of_study(viewed.record.key)))] if viewed.record else []
     )
-    outcome = journal.outcome
+    outcome, source = journal.outcome, viewed.source
     parameters = outcome.num_parameters if outcome else None
     return [
         ("id", trial.id),
         ("state", State(journal.status or Status.RUNNING) if journal.status else "no outcome yet"),
         *study,
+        *([("imported from", source)] if source else []),
         ("arm", trial.arm),
         ("stage", trial.stage),
         ("seed", trial.seed),
@@ -216,39 +223,4 @@ def _drawing(viewed: Viewed) -> list[Part]:
 def curves(viewed: Viewed) -> fig.Figure | None:
     """A panel for each number that the trial reports by epoch, its base's dashed behind it."""
     compared = [viewed.journal, *([viewed.base] if viewed.base else [])]
-    return curves_of(compared, ["this trial", "base"])
-
-
-def curves_of(compared: list[Journal], names: list[str]) -> fig.Figure | None:
-    """A panel for each metric, with a line for each of the trials."""
-    panels = []
-    for name in _numbers(compared[0])[:MOST_METRICS]:
-        marks = [
-            _line(one, name, label, at)
-            for at, (one, label) in enumerate(zip(compared, names, strict=False))
-        ]
-        lines = [line for line in marks if len(line.x) > 1]
-        if lines:
-            x, y = fig.Axis("epoch", numbers="whole"), fig.Axis(name)
-            panels.append(fig.Panel(x=x, y=y, marks=lines, title=name))
-    if not panels:
-        return None
-    columns = min(2, len(panels))
-    caption = f"What was reported after each epoch: {' and '.join(names[: len(compared)])}."
-    shape: Any = {"columns": columns, "height": 2.6 * -(-len(panels) // columns)}
-    return figures.thinned(fig.Figure(title="By epoch", caption=caption, panels=panels, **shape))
-
-
-def _numbers(journal: Journal) -> list[str]:
-    """The numbers that a trial reports by epoch."""
-    pairs = ((n, value) for epoch in journal.epochs for n, value in epoch.metrics.items())
-    return list(dict.fromkeys(name for name, value in pairs if finite(value) is not None))
-
-
-def _line(journal: Journal, metric: str, name: str, at: int) -> fig.Series:
-    numbers = [(e.number, finite(e.metrics.get(metric))) for e in journal.epochs]
-    known = [(number, value) for number, value in numbers if value is not None]
-    x, y = [number for number, _ in known], [value for _, value in known]
-    return fig.Series(
-        x=x, y=y, name=name, look=fig.nth_look(1 if at == 0 else 0 if at == 1 else at)
-    )
+    return by_epoch.curves_of(compared, ["this trial", "base"])

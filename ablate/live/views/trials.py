@@ -11,7 +11,7 @@ from ablate.compare.page.parts import Grid, Text
 from ablate.compare.text.figures import NONE, decimal, duration
 from ablate.config.metrics import Metric
 from ablate.live.followed import Followed
-from ablate.live.parts import PAGE, Block, Filters, Link, Part, Printed, State, pages
+from ablate.live.parts import PAGE, Block, Filters, Link, Marked, Part, Printed, State, pages
 from ablate.live.views.index import address as of_study
 from ablate.live.views.index import of_trial
 from ablate.results.labels import Label
@@ -47,8 +47,21 @@ def trouble(study: Followed, params: Mapping[str, str]) -> Block:
         parts += said(study, journal, f"What {_name(journal, labels)} printed")
     if len(lost) > len(shown):
         parts.append(Text(f"{len(lost) - len(shown)} more are in the list of trials.", "small"))
-    title = f"{counted(len(lost), 'trial')} failed or diverged"
-    return Block("trouble", title if lost else "", parts if lost else [])
+    titles = [f"{counted(len(lost), 'trial')} failed or diverged"] if lost else []
+    titles += [f"{counted(len(study.damaged), 'journal')} damaged"] if study.damaged else []
+    return Block("trouble", ", ".join(titles), [*_damage(study), *(parts if lost else [])])
+
+
+def _damage(study: Followed) -> list[Part]:
+    """The trials whose journals cannot be read, each with the remedy; the table lacks them."""
+    labels, shown = study.labels, [*study.damaged.items()][:MOST_IN_TROUBLE]
+    columns = [
+        Column("trial", lambda pair: labels[pair[0]].name, left=True),
+        Column("what is damaged, and the way out", lambda pair: pair[1], left=True),
+    ]
+    more = len(study.damaged) - len(shown)
+    note = [Text(f"{counted(more, 'more journal')} damaged.", "small")] if more else []
+    return [Grid(for_people(columns, shown, title="damaged journals")), *note] if shown else []
 
 
 def said(study: Followed, journal: Journal, title: str) -> list[Part]:
@@ -95,7 +108,7 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     varied = _varied([journal for _, journal in rows if journal is not None])
     columns: list[Column] = [
         Column("trial", lambda row: _link(row[0], labels, study.key), left=True),
-        Column("state", lambda row: State(states.state(row[0], ends, alive)), left=True),
+        Column("state", lambda row: _state(row[0], study, ends), left=True),
         Column("epochs", lambda row: len(row[1].epochs) if row[1] else 0),
         *(_result(metric, split) for split in splits),
         *(_setting(name) for name in varied),
@@ -121,6 +134,12 @@ def seconds(journal: Journal) -> float:
 
 def _link(id: str, labels: Mapping[str, Label], key: str) -> Link:
     return Link(labels[id].name, of_trial(id, key))
+
+
+def _state(id: str, study: Followed, ends: states.Ends) -> State | Marked:
+    if id in study.damaged:
+        return Marked("damaged")
+    return State(states.state(id, ends, study.driver is not None))
 
 
 def _name(journal: Journal, labels: Mapping[str, Label]) -> str:

@@ -28,6 +28,7 @@ from optuna.importance import (
     get_param_importances,
 )
 
+from ablate.compare.text.figures import NONE
 from ablate.errors import MissingDependency, TrialError, needs
 from ablate.record.quiet import silent_warnings
 from ablate.redaction import redacted
@@ -50,6 +51,13 @@ OF_RESAMPLES = {
     "fANOVA": lambda: FanovaImportanceEvaluator(n_trees=FEW_TREES, seed=0),
 }
 
+READING = (
+    "Each evaluator's shares sum to 1. PED-ANOVA: what sets the best trials apart. fANOVA: what "
+    "explains the spread over all trials. Trials that were stopped early are not counted. "
+    "Brackets: the range over 20 resamples of the trials. A share below what a random number gets "
+    "(in 19 of 20 resamples) is in parentheses: it says nothing."
+)
+
 
 @dataclass(frozen=True)
 class Importance:
@@ -65,6 +73,26 @@ class Importance:
     # Evaluator -> name -> the lowest and the highest share over the resamples.
     ranges: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)  # evaluator -> what chance gives
+
+    def shown(self, evaluator: str, name: str) -> str:
+        """A share with its range; in parentheses where a random number gets as much."""
+        share = self.shares[evaluator].get(name)
+        if share is None:
+            return NONE
+        text = f"{share:.3f}"
+        if share <= self.floors.get(evaluator, -1.0):
+            text = f"({text})"
+        ends = self.ranges.get(evaluator, {}).get(name)
+        return f"{text} [{ends[0]:.3f}, {ends[1]:.3f}]" if ends else text
+
+    @property
+    def ranked(self) -> list[str]:
+        """The names, the most important first."""
+
+        def total(name: str) -> float:
+            return sum(shares.get(name, 0.0) for shares in self.shares.values())
+
+        return sorted(self.num_with, key=lambda name: (-total(name), name))
 
 
 def importances(record: StudyRecord, searches: str) -> list[Importance]:

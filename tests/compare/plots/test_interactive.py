@@ -150,3 +150,20 @@ def test_every_marker_has_a_symbol():
     from ablate.compare.plots import style
 
     assert {*style.MARKERS, "D", "<", ">"} <= traces.SYMBOLS.keys()
+
+
+def test_rows_of_two_looks_by_turns_are_two_traces():
+    line, point = Look(width=2), Look(marker="o")
+    rows = [
+        [Series(x=[0, 1], y=[n, n], look=line), Series(x=[1], y=[n], look=point)] for n in range(3)
+    ]
+    first, second = data_of(of_series(*(mark for row in rows for mark in row)))
+    assert first["y"] == [0, 0, None, 1, 1, None, 2, 2]
+    assert second["y"] == [0, None, 1, None, 2]
+
+
+def test_plotlys_script_is_without_its_loader_and_with_its_licences():
+    script = interactive.script()
+    assert script.startswith("/**") and "Licensed under the MIT license" in script[:200]
+    assert "typeof module" not in script[:1000] and "window.Plotly = Plotly" in script[-200:]
+    assert interactive._unwrapped("of another version") == "of another version"

@@ -305,13 +305,6 @@ def test_of_arms_without_a_result_the_first_are_drawn():
     assert "the base arm and the first 1 other." in chosen.left_out(names, 2, material)
 
 
-def test_of_a_search_of_thousands_a_panel_draws_the_best_and_some_of_the_rest():
-    ranks = search._drawn(10_000)
-    assert ranks[:3] == [0, 1, 2] and len({*ranks}) == len(ranks) == search.MOST_TRIALS
-    assert ranks == sorted(ranks) and 9_900 < ranks[-1] < 10_000
-    assert search._drawn(search.MOST_TRIALS) == [*range(search.MOST_TRIALS)]
-
-
 def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
     levels = list(itertools.product("xy", repeat=6))
     study = ByHand({"".join(each): [4.0, 4.1] for each in levels}, "xxxxxx")
