@@ -18,7 +18,10 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.config.sections import DataConfig as DataConfig
     from ablate.config.tasks import task as task
     from ablate.data.kinds import DataSource as DataSource
-    from ablate.engine.run import load as load
+    from ablate.engine.reading import compare as compare
+    from ablate.engine.reading import load as load
+    from ablate.engine.reading import query as query
+    from ablate.engine.reading import report as report
     from ablate.engine.run import run as run
     from ablate.judging.judge import judge as judge
     from ablate.study.designs import factorial as factorial
@@ -52,3 +55,8 @@ def __getattr__(name: str) -> Any:
     if name not in HOMES:
         raise AttributeError(f"module 'ablate' has no attribute '{name}'")
     return imported(name)
+
+
+def __dir__() -> list[str]:
+    """The public names, though each is imported on first use."""
+    return sorted({*HOMES, *(name for name in globals() if name.startswith("__"))})

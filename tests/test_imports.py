@@ -64,6 +64,7 @@ OUTSIDE = {
     "starlette": {"live"},
     "uvicorn": {"live"},
     "plotly": {"compare"},
+    "IPython": {"engine"},
     "mcp": {"commands"},
 }
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -121,3 +122,14 @@ def test_a_source_archive_makes_the_same_wheel(source, site, tmp_path):
         return {path for path in files if path.parts[0] == "ablate"}
 
     assert contents(again) == contents(site)
+
+
+def test_every_file_of_the_package_that_is_no_code_is_declared() -> None:
+    """Setuptools leaves out what `package-data` does not name, without a word."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = settings["package-data"]["ablate"]
+    package = ROOT / "ablate"
+    declared = {path for pattern in patterns for path in package.glob(pattern)}
+    is_code = (".py", ".pyc")
+    files = {path for path in package.rglob("*") if path.is_file() and path.suffix not in is_code}
+    assert not files - declared

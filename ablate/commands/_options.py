@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.compare import formats
 from ablate.config.fields import LARGEST
-from ablate.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ablate.compare.shown import Answer
     from ablate.store.workspace import Workspace
     from ablate.study.overrides import Overrides
 
@@ -158,22 +157,18 @@ def workspace(options: argparse.Namespace) -> Workspace:
 
 def recorded(options: argparse.Namespace) -> Workspace:
     """Open the workspace, with its records or those of --results."""
-    from ablate.record.mirror.syncing import STORE
-    from ablate.store import study_record
-    from ablate.store.store import Store
-    from ablate.store.workspace import as_folder
+    from ablate.compare.across.asked import published
 
     opened = workspace(options)
-    if options.results is None:
-        return opened
-    store = Store(str(as_folder(options.results, "--results")))
-    if not study_record.names(store):
-        raise ConfigError(
-            f"--results {options.results} holds no study. Expected a folder that `ablate publish` "
-            "wrote, or a store."
-        )
-    # Published results have no server: the mirror reads them from their store.
-    return replace(opened, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
+    return opened if options.results is None else published(opened, options.results)
+
+
+def answered(answer: Answer, form: str) -> str:
+    """Return an answer in a format; what the format has no place for goes to standard error."""
+
+    for note in (*answer.notes, *(answer.besides if formats.is_exact(form) else ())):
+        print(f"ablate: {note}", file=sys.stderr)
+    return answer.written(form)
 
 
 def show_progress(text: str, over: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ablate.commands import _mirror, _options
+from ablate.commands import _options
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate query \"SELECT study, arm, ppl FROM arms WHERE corpus = 'ptb'\""
@@ -25,6 +25,6 @@ def run(options: argparse.Namespace) -> str:
 
 def query(workspace: Workspace, sql: str, form: str) -> str:
     """Return the result of a query in a format, brought up to date with the records."""
-    from ablate.compare.across import query as queries
+    from ablate.compare.across import asked
 
-    return queries.written(_mirror.ask(workspace, lambda mirror: queries.ask(mirror, sql)), form)
+    return _options.answered(asked.query(workspace, sql), form)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ablate.commands import _options
-from ablate.compare.material import open_begun
-from ablate.compare.page import FILE, page
-from ablate.compare.plots.static import save
+from ablate.engine.reading import write_report
 from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate report doc_layer_mix"
@@ -29,10 +27,8 @@ def run(options: argparse.Namespace) -> str:
 
 def report(workspace: Workspace, study: str, *, still: bool = False) -> str:
     """Write the page, and return its path and its size."""
-    material = open_begun(workspace.store, study)
-    file = workspace.study_folder(material.record.key) / FILE
-    data = page(material, workspace.store, to_use=not still).encode()
-    save(file, data)
-    size = f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{len(data) / 1e3:.0f} kB"
+    file = write_report(workspace, study, static=still)
+    num = file.stat().st_size
+    size = f"{num / 1e6:.1f} MB" if num >= 1e6 else f"{num / 1e3:.0f} kB"
     script = "" if still else ", with the script that draws its pictures; --static: without"
     return f"{file}\n(one file of {size}{script}; open it in any browser)"

@@ -163,7 +163,9 @@ class Config:
         parts = {**sections, **slots, **{k: v for k, v in listed.items() if v}}
         if self.kind in (LANGUAGE, NGRAM):  # the sections tell these apart
             return parts
-        return {"task": {"name": self.kind.name, "version": self.kind.version}, **parts}
+        task = {"name": self.kind.name, "version": self.kind.version}
+        revision = {"revision": self.kind.revision} if self.kind.revision else {}
+        return {"task": {**task, **revision}, **parts}
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -189,6 +191,8 @@ class Config:
         versions = {name: choice.technique.version for name, choice in self.choices.items()}
         versions["task"] = self.kind.version
         raised = {f"{name} {VERSION}": number for name, number in versions.items() if number != 1}
+        if self.kind.revision:
+            raised[f"task {VERSION}"] = f"{self.kind.version}+{self.kind.revision}"
         contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
         return raised | contents | (self._windows if self.by_window else {})
 

@@ -86,6 +86,7 @@ class Kind:
     slots: tuple[str, ...] = ()  # of the registry, in which it has techniques
     reads: str = TEXT  # what its evaluators have to read, if it has slots
     version: int = 1  # part of trials' ids, if not 1
+    revision: str = ""  # of a notebook's task, the digest of its code: part of ids, too
     brief: Mapping[str, Any] = field(default_factory=dict)  # changes that make a trial brief
     function: Callable[..., Any] | None = field(default=None, compare=False)
     where: tuple[str, int] = ("", 0)  # file and line that register it
@@ -199,6 +200,11 @@ def task(
         return function
 
     return add
+
+
+def revise(name: str, revision: str) -> None:
+    """Give a registered task the digest of its code, so that other code makes other trials."""
+    _kinds[name] = dataclasses.replace(find_kind(name), revision=revision)
 
 
 def _origin() -> Origin | None:

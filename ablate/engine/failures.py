@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.results.replication import counted
 from ablate.store.journal import Journal
@@ -31,6 +32,22 @@ def troubles(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
         more = counted(len(reasons) - MOST_REASONS, "more reason")
         lines.append(f"{more}: ablate status {record.key}")
     return "\n".join(lines)
+
+
+def first_failed(record: StudyRecord, journals: Mapping[str, Journal]) -> Journal | None:
+    """The first trial that failed; None if none did, since a trial that diverged is a result."""
+    known = (journals[trial] for trial in _expected(record, journals) if trial in journals)
+    return next((journal for journal in known if journal.status == Status.FAILED), None)
+
+
+def remedies(failed: Journal | None, workspace: str | None, store: str | None) -> Iterator[str]:
+    """What to do about trials that failed, for a script or a notebook."""
+    if failed is not None:
+        places = {"--workspace": workspace, "--store": store}
+        named = [word for option, at in places.items() if at for word in (option, at)]
+        command = shlex.join(["ablate", "status", failed.trial.id, "--log", *named])
+        yield f"All that the first one printed: {command}"
+    yield "The same call tries failed trials again; run(..., check=False) returns the table anyway."
 
 
 def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import markdown, text
-from ablate.compare.material import Material, open_study
+from ablate.compare.material import Material
+from ablate.compare.study_summary import StudySummary, opened
 from ablate.compare.table.provenance import contents_of
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
@@ -28,7 +29,8 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
-from ablate.engine.failures import troubles
+from ablate.engine.failures import first_failed, remedies, troubles
+from ablate.engine.screen import is_watched
 from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.results.copied import copied_from
@@ -42,7 +44,7 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
-from ablate.study.carried import Uncarried, carried, check_not_carrying
+from ablate.study.carried import Uncarried, carried, check_not_carrying, revise_uncopied
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
@@ -95,11 +97,12 @@ def run(
     mlflow: str | None = None,
     local: bool = False,
     workers: int | None = None,
-    quiet: bool = True,
-) -> Summary:
+    quiet: bool | None = None,
+    check: bool = True,
+) -> StudySummary:
     """Run a study, or resume it, and return the numbers of its table.
 
-    A warning says if some trials did not complete, or if trials from before an edit are reused.
+    A warning says if trials diverged, or if trials from before an edit are reused.
 
     Args:
         study: A study, the path of its file, or the name of a shipped one.
@@ -109,39 +112,32 @@ def run(
         mlflow: The URI of an MLflow server for the records, if they are not in the workspace.
         local: Run one trial after another in this process, without Ray.
         workers: Number of trials at a time, if not as many as fit the cores.
-        quiet: Show no progress.
+        quiet: Show no progress, or (False) show it as lines where there is neither a terminal nor a
+            notebook, which both have it by default.
+        check: Raise an error if trials failed. Otherwise a warning has the reasons.
 
     Raises:
         Interrupted: A signal stopped the study, or another driver took it over.
-        TrialError: No trial completed.
+        TrialError: A trial failed, or none completed.
     """
-    opened = open_workspace(workspace, store=store, mlflow=mlflow)
+    place = open_workspace(workspace, store=store, mlflow=mlflow)
+    quiet = not is_watched() if quiet is None else quiet
     options = RunOptions(local=local, workers=workers, quiet=quiet)
-    ended = run_study(study, scale, opened, options)
+    ended = run_study(study, scale, place, options)
     if ended.interrupted:
         raise Interrupted(
             f"{ended.record.key}: {ended.interrupted}. Everything that was saved is kept; the same "
             "call resumes it."
         )
     if lost := troubles(ended.record, ended.journals):
-        if not any(arm.counts.completed for arm in ended.summary.arms):
-            raise TrialError(lost)
+        none = not any(arm.counts.completed for arm in ended.summary.arms)
+        failed = first_failed(ended.record, ended.journals)
+        if check and (failed or none):
+            raise TrialError("\n".join([lost, *remedies(failed, workspace, store)]))
         warnings.warn(lost, stacklevel=2)
     for note in ended.reused if quiet else ():  # else the screen has shown them
         warnings.warn(note, stacklevel=2)
-    return ended.summary
-
-
-def load(study: str, *, workspace: str | None = None, store: str | None = None) -> Summary:
-    """Load the numbers of a recorded study's table.
-
-    Args:
-        study: Its name, or `name@scale`.
-        workspace: The folder in which the study was run, if not `.ablate`.
-        store: The folder or URI of its trials, if they are not in the workspace.
-    """
-    opened = open_workspace(workspace, store=store)
-    return open_study(opened.store, study).summary
+    return opened(Material(ended.summary, ended.journals))
 
 
 def run_study(
@@ -173,12 +169,14 @@ def run_study(
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
     """The study, with the files that workers execute for code that the study's file lacks."""
+    code = code_of(study, scale)
     try:
-        return carried(study, code_of(study, scale), workspace.code)
+        return carried(study, code, workspace.code)
     except Uncarried:
-        if options.local:
-            return study  # its code is in this process
-        raise
+        if not options.local:
+            raise
+        revise_uncopied(code)  # it is in this process alone
+        return study
 
 
 def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:

@@ -1,4 +1,4 @@
-"""A running study on screen: a live view in a terminal, occasional plain lines elsewhere.
+"""A running study on screen: a live view in a terminal or a notebook, else occasional plain lines.
 
 Reporting an event only appends to a queue. A separate thread applies the queue to the `Board` four
 times a second and shows it. It shows validation only: the test split is for the table.
@@ -6,21 +6,30 @@ times a second and shows it. It shows validation only: the test split is for the
 
 from __future__ import annotations
 
-import math
 import os
-import statistics
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
-from ablate.compare.text.figures import NONE, count, decimal, duration, shown
+from ablate.compare.text.figures import duration, shown
 from ablate.compare.text.labels import labels
 from ablate.compare.text.plain import printable
 from ablate.config.identity import Trial
-from ablate.engine.board import ArmState, Board
+from ablate.engine.board import Board
+from ablate.engine.in_words import (
+    OF_ARM,
+    OF_TRIAL,
+    Message,
+    by_urgency,
+    closing_line,
+    of_arm,
+    of_trial,
+    progress_line,
+)
+from ablate.engine.notebook import Notebook, is_notebook
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
@@ -33,13 +42,6 @@ FEW_TRIALS = 100  # up to this many trials get a line each
 NARROW = 80  # terminals narrower than this have shorter headings and smaller gaps
 SHORT = {"running": "run", "best valid": "best", "time left": "left"}
 NUM_TROUBLES = 20  # lost trials that are reported one by one; the rest are counted
-
-
-class Message(NamedTuple):
-    """A message: it stays on screen, or is shown only if there are few trials."""
-
-    text: str
-    stays: bool = True
 
 
 class Screen:
@@ -244,22 +246,13 @@ def view(board: Board, now: float, height: int, width: int) -> Any:
 
 
 def _arms_table(board: Board, now: float, room: int, width: int) -> Any:
-    arms = list(board.arms.values())
-    if len(arms) > room:  # running arms first, then waiting ones, then finished ones
-        arms.sort(key=lambda arm: (not arm.running, not arm.left))
-    table = _table(width, "arm", "done", "running", "lost", "best valid", "mean", "time left")
+    arms = by_urgency(board) if len(board.arms) > room else list(board.arms.values())
+    table = _table(width, "arm", *OF_ARM)
     names = _names([arm.name for arm in arms[:room]], width)
     for arm, name in zip(arms, names, strict=False):
-        seconds = board.seconds_left(now, [arm])
-        table.add_row(
-            _text(name, "bold" if arm.running else ""),
-            f"{len(arm.done)}/{arm.total}",
-            str(len(arm.running) or ""),
-            _text(str(len(arm.lost) or ""), "red"),
-            NONE if arm.best is None else shown(board.metric, arm.best),
-            _mean(board, arm),
-            duration(seconds) if seconds else "",
-        )
+        cells = dict(zip(OF_ARM, of_arm(board, arm, now), strict=True))
+        cells["lost"] = _text(cells["lost"], "red")
+        table.add_row(_text(name, "bold" if arm.running else ""), *cells.values())
     if len(arms) > room:
         table.add_row(_text(f"and {len(arms) - room} more arms", "dim"))
     return table
@@ -271,20 +264,12 @@ def _names(arms: list[str], width: int) -> list[str]:
 
 
 def _running_table(board: Board, room: int, width: int) -> Any:
-    table = _table(width, "running", "stage", "seed", "epoch", "valid", "tokens/s")
+    table = _table(width, "running", *OF_TRIAL)
     shown_here = list(board.running.values())[:room]
     names = _names([running.trial.arm for running in shown_here], width)
     for running, name in zip(shown_here, names, strict=True):
-        trial = running.trial
-        table.add_row(
-            _text(name),
-            _text(trial.stage),
-            str(trial.seed),
-            # Rounded down: an epoch is shown as done when it is.
-            f"{math.floor(10 * running.reached) / 10:g}/{running.num_epochs or '?'}",
-            NONE if running.loss is None else shown(board.metric, running.loss),
-            count(running.tokens_a_second),
-        )
+        stage, *cells = of_trial(running, board.metric)
+        table.add_row(_text(name), _text(stage), *cells)
     if len(board.running) > room:
         table.add_row(_text(f"and {len(board.running) - room} more", "dim"))
     return table
@@ -310,35 +295,16 @@ def _text(text: str, style: str = "") -> Any:
     return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
-def progress_line(board: Board, now: float) -> str:
-    """Return one line: time elapsed, time left, trials done."""
-    left = board.seconds_left(now)
-    parts = [
-        f"{duration(now - board.start)} elapsed",
-        f"about {duration(left)} left" if left is not None else "time left unknown",
-        f"{len(board.ended)} of {board.total} trials done",
-        f"{len(board.running)} running",
-        board.troubles,
-    ]
-    return " · ".join(part for part in parts if part)
+def is_watched() -> bool:
+    """Return whether a terminal or a notebook shows what this process prints."""
+    return is_notebook() or _is_terminal(sys.stdout)
 
 
-def closing_line(board: Board, now: float) -> str:
-    """Return the last line."""
-    state = "" if len(board.ended) == board.total else "stopped, "
-    troubles = f" ({board.troubles})" if board.troubles else ""
-    done = f"{state}{len(board.ended)} of {board.total} trials done{troubles}"
-    return f"{board.record.key}: {done} after {duration(now - board.start)}"
-
-
-def _mean(board: Board, arm: ArmState) -> str:
-    show, digits = board.metric.show, board.metric.digits
-    values = [show(board.losses[trial]) for trial in arm.finals if trial in board.losses]
-    mean = decimal(statistics.fmean(values), digits) if values else NONE
-    return f"{mean}±{decimal(statistics.stdev(values), digits)}" if values[1:] else mean
-
-
-def _presenter(interactive: bool | None, stream: TextIO, console: Any, now: float) -> Lines | Live:
+def _presenter(
+    interactive: bool | None, stream: TextIO, console: Any, now: float
+) -> Lines | Live | Notebook:
+    if interactive is None and stream is sys.stdout and is_notebook():
+        return Notebook(now)
     if not (_is_terminal(stream) if interactive is None else interactive):
         return Lines(stream, now)
     try:
@@ -348,8 +314,8 @@ def _presenter(interactive: bool | None, stream: TextIO, console: Any, now: floa
     return Live(console or Console(file=stream))
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def _is_terminal(stream: TextIO | None) -> bool:
     try:
-        return stream.isatty() and os.environ.get("TERM") != "dumb"
+        return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
     except (AttributeError, ValueError):  # no real stream, or a closed one
         return False

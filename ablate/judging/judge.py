@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ablate.compare.material import Material
-from ablate.compare.table.rows import Summary
+from ablate.compare.study_summary import StudySummary, opened
 from ablate.compare.table.summary import summarise
 from ablate.errors import ConfigError, unknown
 from ablate.judging import files
@@ -47,7 +47,7 @@ def judge(
     last: str | None = None,
     cost: str | None = None,
     ledger: str | None = None,
-) -> Summary:
+) -> StudySummary:
     """Judge results that were not made with ablate.
 
     Args:
@@ -78,7 +78,7 @@ def judge(
         ledger=ledger,
     )
     source, records = _records(results)
-    return judged(records, question, source).summary
+    return opened(judged(records, question, source))
 
 
 def judged(records: Records, question: Question, source: str) -> Material:

@@ -2,7 +2,9 @@
 
 `ablate.run` copies the statement that registers the task, and those that bind the names that it
 needs, to a file in the workspace. The driver executes it too, so that a trial runs the same code
-with Ray and without. The script itself is not executed again: it would run the study again.
+with Ray and without. The script itself is not executed again: it would run the study again. Ids of
+a notebook's trials have the digest of the copied code, since a cell may be edited and executed
+again.
 
 A task or technique of a module that Python imports by its name is registered by a file that imports
 it. A technique of the script itself is refused: its class may need anything.
@@ -14,14 +16,16 @@ import ast
 import builtins
 import contextlib
 import importlib.util
+import inspect
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ablate.config.identity import digest
 from ablate.config.registry import Technique
-from ablate.config.tasks import MAIN, Kind, copying, find_kind
+from ablate.config.tasks import MAIN, Kind, copying, find_kind, revise
 from ablate.errors import AblateError, StudyError
 from ablate.store.files import write_whole
 from ablate.study.statements import Written, cells, literal, of_line, written
@@ -147,9 +151,37 @@ def _copy(kind: Kind) -> str:
         here = vars(sys.modules[MAIN]).get("__file__") or Path.cwd() / "notebook"
         copy.add(*written(f"__file__ = {str(Path(here).absolute())!r}"))
     copy.add(seed)
-    source = Path(origin.file).name if _is_script(origin.file) else "cells of a notebook"
+    if _is_script(origin.file):
+        return _file(kind, Path(origin.file).name, [*copy.text()])
+    # Without comments and layout: an edit of these alone makes no other code.
+    texts = [_normal(text) for text in copy.text()]
+    revision = _revision(texts)
+    revised = f"from ablate.config.tasks import revise\nrevise({kind.name!r}, {revision!r})"
+    return _file(kind, "cells of a notebook", [*texts, revised])
+
+
+def _file(kind: Kind, source: str, texts: Sequence[str]) -> str:
     head = f"# The task '{kind.name}', copied from {source} with what it needs."
-    return "\n\n".join([head, *copy.text()]) + "\n"
+    return "\n\n".join([head, *texts]) + "\n"
+
+
+def _normal(text: str) -> str:
+    return ast.unparse(ast.parse(text))
+
+
+def _revision(texts: Sequence[str]) -> str:
+    """The digest of a task's code, wherever the notebook lies."""
+    return digest([text for text in texts if not text.startswith("__file__ = ")])
+
+
+def revise_uncopied(code: Sequence[Kind | Technique]) -> None:
+    """Give tasks of cells that cannot be copied, and so run here alone, the digests of their
+    functions: of what these use, nothing is known."""
+    for kind in (each.copied or each for each in code if isinstance(each, Kind)):
+        if kind.place == MAIN and kind.function and kind.origin and not _is_script(kind.file):
+            with contextlib.suppress(OSError, TypeError, SyntaxError):
+                source = textwrap.dedent(inspect.getsource(kind.function))
+                revise(kind.name, _revision([_normal(source)]))
 
 
 class _Copy:

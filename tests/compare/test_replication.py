@@ -18,7 +18,7 @@ from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
 from ablate.compare.table.summary import summarise
 from ablate.config.metrics import PERPLEXITY
-from ablate.engine import run as engine
+from ablate.engine import reading
 from ablate.results.replication import Replication
 from ablate.store import study_record
 from ablate.store.study_record import SearchRecord
@@ -184,7 +184,7 @@ def test_from_python_and_from_the_command_it_is_the_same_table(by_hand, workspac
     study_record.write(workspace.store, study.record)
     for journal in study.journals.values():
         journal.write(workspace.store)
-    loaded = engine.load("mixture_layers", workspace=str(workspace.folder))
+    loaded = reading.load("mixture_layers", workspace=str(workspace.folder))
     comparison = loaded.arm("better").comparison
     assert comparison is not None and (comparison.verdict, comparison.reason) == (
         "no verdict",

@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -183,3 +183,39 @@ def places(tmp_path_factory: pytest.TempPathFactory, warm: Warm, data: str, data
 @pytest.fixture
 def place(places) -> Place:
     return places()
+
+
+class Reply(NamedTuple):
+    """What a cell printed, its error's name and text, and what it displayed: MIME type -> text."""
+
+    printed: str
+    error: str
+    text: str
+    shown: list[dict[str, str]]
+
+
+@pytest.fixture
+def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Reply]]:
+    """Executes cells in a Jupyter kernel."""
+    for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path / "jupyter"))
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(cwd=str(tmp_path))
+
+    def execute(code: str) -> Reply:
+        printed, shown = list[str](), list[dict[str, str]]()
+
+        def hear(message: Any) -> None:
+            content = message["content"]
+            if content.get("name") == "stdout":
+                printed.append(content["text"])
+            if "data" in content:
+                shown.append(content["data"])
+
+        reply = client.execute_interactive(code, timeout=PATIENCE, output_hook=hear)["content"]
+        return Reply("".join(printed), reply.get("ename", ""), reply.get("evalue", ""), shown)
+
+    yield execute
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)

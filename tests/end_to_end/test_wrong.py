@@ -353,7 +353,7 @@ class TestTrials:
         assert ended.out.count("1 of 2") >= 2
         known = journals.read_all(place.store).values()
         (good,) = [j for j in known if j.trial.arm == "a" and j.trial.seed == 1]
-        from ablate.engine.run import load
+        from ablate.engine.reading import load
 
         cell = load("asked", workspace=str(place.workspace)).arm("a").cells["valid"]
         assert (cell.num, cell.loss) == (1, good.outcome.metrics["valid_nll"])

@@ -49,6 +49,16 @@ class Picture:
     table: Table | None = None
 
 
+@dataclass(frozen=True)
+class Progress:
+    """A bar that fills, with a text; of a running study, so no report has one."""
+
+    kind: ClassVar = "progress"
+    done: int
+    total: int
+    text: str
+
+
 Part = Grid | Text | Drawing | Picture
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import Best, Table, text_of
-from ablate.compare.page.parts import Drawing, Part, Picture, Section
+from ablate.compare.page.parts import Drawing, Part, Picture, Progress, Section
 from ablate.compare.plots import interactive, static
 from ablate.compare.plots.geometry import height, least_width, most_width
 from ablate.errors import MissingDependency, needs
@@ -33,7 +33,7 @@ def html(sections: Sequence[Section], *, to_use: bool = False) -> str:
 
     Its figures are pictures, or, `to_use`, drawn by a script so that a reader can point at them.
     """
-    template = _template()  # first, as it says if jinja2 is missing
+    template = _template("page.html")  # first, as it says if jinja2 is missing
     if not to_use:
         sections = [replace(each, parts=[*map(_still, each.parts)]) for each in sections]
     figures = [part for each in sections for part in each.parts if isinstance(part, Drawing)]
@@ -46,6 +46,12 @@ def html(sections: Sequence[Section], *, to_use: bool = False) -> str:
         styles=styles,
         policy="; ".join([POLICY, *_allowed(scripts)]),
     )
+
+
+def fragment(parts: Sequence[Part | Progress], title: str = "") -> str:
+    """Return tables and texts as HTML for the output of a notebook's cell, in its own colours."""
+    style = (FOLDER / "fragment.css").read_text("utf-8")
+    return _template("fragment.html").render(parts=parts, title=title, style=style)
 
 
 def _still(part: Part) -> Part:
@@ -69,8 +75,12 @@ def _allowed(scripts: Sequence[str]) -> Iterator[str]:
         yield " ".join(["script-src", *hashes])
 
 
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
 @functools.cache
-def _template() -> Any:
+def _environment() -> Any:
     try:
         import jinja2
     except ModuleNotFoundError:
@@ -82,7 +92,7 @@ def _template() -> Any:
     )
     made.filters |= {"cells": _cells, "address": _address}
     made.globals |= {"height": height, "least_width": least_width, "most_width": most_width}
-    return made.get_template("page.html")
+    return made
 
 
 def _address(svg: str) -> str:

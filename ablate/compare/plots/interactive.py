@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.plots.figure import Figure
-from ablate.compare.plots.geometry import boxes, has_legend
+from ablate.compare.plots.geometry import boxes, has_legend, height
 from ablate.compare.plots.layout import layout
 from ablate.compare.plots.traces import Trace, traces
 from ablate.errors import MissingDependency, needs
@@ -36,7 +36,9 @@ def drawn(figure: Figure) -> Any:
         from plotly.graph_objects import Figure as Plotly
     except ModuleNotFoundError as error:
         raise MissingDependency(needs("interactive plots need", error.name or "plotly")) from None
-    return Plotly({"data": [*_traces(figure)], "layout": layout(figure)})
+    # Without the page's style: white also in a dark notebook, and as high as the page makes it.
+    own = {"height": height(figure), "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff"}
+    return Plotly({"data": [*_traces(figure)], "layout": {**layout(figure), **own}})
 
 
 def as_json(figure: Figure) -> str:

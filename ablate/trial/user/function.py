@@ -25,7 +25,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric, is_usable
@@ -36,6 +35,7 @@ from ablate.errors import TrialError, nearest
 from ablate.store.attempt import Kept
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.task import Conclusion, Diverged, Place
+from ablate.trial.user.best_epoch import BestEpoch, best_epoch
 from ablate.trial.user.epoch_loop import check_yields_last
 from ablate.trial.user.kept_outside import Watch
 from ablate.trial.user.plain_state import (
@@ -48,6 +48,13 @@ from ablate.trial.user.plain_state import (
     split,
 )
 from ablate.trial.user.user_code import line_of
+from ablate.trial.user.weights import (
+    check_copies,
+    memory_of,
+    modules_of,
+    num_parameters,
+    weights_of,
+)
 
 RESERVED = ("epoch", "seconds")  # what an epoch's record has besides what the function yields
 
@@ -78,7 +85,9 @@ class Run:
     _epoch: int = field(default=0, init=False)  # of the loop over `epochs`
     _first: list[list[Any]] = field(default_factory=list, init=False)  # what dicts among them hold
     _begins: Callable[[], None] | None = field(default=None, init=False)  # called by the loop
-    _resume: tuple[list[Any], dict[str, Tensor]] | None = field(default=None, init=False)
+    _resume: tuple[dict[str, Any], dict[str, Tensor]] | None = field(default=None, init=False)
+    _metrics: Sequence[Metric] = field(default=(), init=False)  # of the task
+    _best: BestEpoch | None = field(default=None, init=False)
 
     @cached_property
     def corpus(self) -> Any:
@@ -87,7 +96,9 @@ class Run:
             raise TrialError("the task has no corpus. Instead: @task(..., corpus=A_DATA_CONFIG).")
         return source_of(self._data_config, self.data).open(self.seed)
 
-    def epochs(self, *saved: Any, total: int) -> Iterator[int]:
+    def epochs(
+        self, *saved: Any, total: int, best: bool | str = False, patience: int | None = None
+    ) -> Iterator[int]:
         """Count epochs from 1 to `total`, and save the state of the objects after each.
 
         When an interrupted trial resumes, their state is restored, and counting continues after the
@@ -97,23 +108,40 @@ class Run:
             saved: Everything that training changes: modules, optimizers, schedules, generators,
                 arrays, and dicts of plain values.
             total: The number of epochs.
+            best: Remember the best epoch on validation. After the loop, all objects except
+                optimizers are as they were after it, and the trial's numbers are those that it
+                yielded. True: by the task's first metric; a name: by that one of its metrics.
+            patience: Stop when so many epochs in a row were no better than the best one, which is
+                remembered even without `best`.
         """
         if self._saved:
             raise TrialError("run.epochs() was called twice. Call it once, with all objects.")
         for thing in saved:
             split(read_state(thing), None)  # what cannot be saved is refused before it is trained
         self._saved, self._first = saved, [members(thing) for thing in saved]
+        self._best = best_epoch(best, patience, self._metrics)
         if self._resume is not None:
             self._restore(*self._resume)
         if self._begins is not None:
             self._begins()
-        for epoch in range(self._epoch + 1, total + 1):
-            self._epoch = epoch
-            self.streams.seed_global("epoch", epoch)
-            yield epoch
+        try:
+            while self._epoch < total and not self._stopped:
+                self._epoch += 1
+                self.streams.seed_global("epoch", self._epoch)
+                yield self._epoch
+        finally:  # also when the function leaves its loop by `break`
+            if self._best is not None:
+                self._best.put_back(self._saved, self._first)
         self.streams.seed_global("conclude")
 
-    def _restore(self, states: list[Any], tensors: dict[str, Tensor]) -> None:
+    @property
+    def _stopped(self) -> bool:
+        return self._best is not None and self._best.is_over(self._epoch)
+
+    def _restore(self, plain: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        states = plain["states"]
+        if self._best is not None and "best" in plain:
+            self._best.restore(plain["best"], tensors)
         if len(states) != len(self._saved):
             raise TrialError(
                 f"run.epochs() was given {len(self._saved)} objects; the checkpoint has the state "
@@ -152,7 +180,7 @@ class Function:
             data=Path(place.data),
             reads_test=trial.reads_test,
         )
-        self.run._data_config = trial.config.data
+        self.run._data_config, self.run._metrics = trial.config.data, kind.metrics
         self.epoch, self.seconds, self.finished = 0, 0.0, False
         self.last: dict[str, float] = {}  # the metrics of the last epoch
         self.result: Mapping[str, float] | None = None
@@ -185,9 +213,17 @@ class Function:
         if self.run._epoch:
             self._watch.look(self.run._saved)
         self.last = self._numbers(yielded, self._line(), "yielded")
+        if self.run._best is not None and self.run._epoch:
+            self._look(self.run._best)
         self.epoch += 1
         self.seconds += time.monotonic() - start
         return {"epoch": self.epoch, **self.last, "seconds": round(self.seconds, 3)}
+
+    def _look(self, best: BestEpoch) -> None:
+        try:
+            best.look(self.run._epoch, self.last, self.run._saved, self.run._first)
+        except TrialError as error:
+            raise TrialError(f"{self._line()}: {error}") from None
 
     def _generator(self) -> Generator[Any, None, Any]:
         if self._running is None:
@@ -214,38 +250,42 @@ class Function:
             "seconds": self.seconds,
             "last": self.last,
         }
+        if self.run._best is not None:
+            plain["best"] = self.run._best.to_plain(tensors)
         return tensors, plain
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         """Give the function's next run the state of the last saved epoch."""
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
         self.run._epoch = plain["loop"]
-        self.run._resume = plain["states"], tensors
+        self.run._resume = plain, tensors
 
     def _check_dicts(self) -> None:
         """Refuse at once a value in a dict of `run.epochs` that no checkpoint can restore."""
         trained = None
         for thing, first in zip(self.run._saved, self.run._first, strict=True):
             if is_plain(thing):
-                trained = _memory(_modules(self.run._saved)) if trained is None else trained
+                trained = memory_of(modules_of(self.run._saved)) if trained is None else trained
                 try:
                     split(thing, None)
-                    _check_copies(thing, first, trained)
+                    check_copies(thing, first, trained)
                 except TrialError as error:
                     raise TrialError(f"{self._line()}: {error}") from None
 
     def conclude(self) -> Conclusion:
-        """The metrics that the function returned, after those of its last epoch."""
-        result = {**self.last, **(self.result or {})}
+        """The metrics that the function returned, after those of its last or best epoch."""
+        best = self.run._best
+        last = best.numbers if best is not None and best.epoch is not None else self.last
+        result = {**last, **(self.result or {})}
         if not self.trial.reads_test:
             # A search must not learn what test says, even if the function computes it.
             result = {name: value for name, value in result.items() if not name.startswith("test_")}
         self._check(result)
-        weights = _weights(self.run._saved)
+        weights = weights_of(self.run._saved)
         # Without weights, the numbers are all that can show that two runs agree.
         own = weights_digest(weights) if weights else digest(result)
-        num_parameters = _num_parameters(self.run._saved)
-        return Conclusion(metrics=result, num_parameters=num_parameters, digest=own)
+        num = num_parameters(self.run._saved)
+        return Conclusion(metrics=result, num_parameters=num, digest=own)
 
     def _check(self, result: Mapping[str, float]) -> None:
         splits = ("valid", "test") if self.trial.reads_test else ("valid",)
@@ -336,70 +376,3 @@ def unmet(metric: Metric, key: str, given: Iterable[str]) -> str:
 
 def _example(metric: Metric, key: str = "") -> str:
     return f'{{"{key or metric.key("valid")}": 0.9}}'
-
-
-def _modules(saved: tuple[Any, ...]) -> dict[int, torch.nn.Module]:
-    """The modules among the saved objects, by their number."""
-    numbered = enumerate(saved)
-    return {index: thing for index, thing in numbered if isinstance(thing, torch.nn.Module)}
-
-
-def _weights(saved: tuple[Any, ...]) -> dict[str, Tensor]:
-    """The tensors of the modules among the saved objects."""
-    return {
-        f"{index}.{name}": tensor
-        for index, module in _modules(saved).items()
-        for name, tensor in module.state_dict().items()
-        if isinstance(tensor, Tensor) and not is_lazy(tensor)
-    }
-
-
-def _num_parameters(saved: tuple[Any, ...]) -> int | None:
-    """The parameters of the modules, of which copies (the best so far, a mean) have none."""
-    modules = list(_modules(saved).values())
-    if not modules:
-        return None
-    # An optimizer's groups tell which module is trained, and which is a copy of it.
-    groups = (getattr(thing, "param_groups", ()) for thing in saved)
-    trained = {id(p) for each in groups for group in each for p in group["params"]}
-    originals = [_sizes(module) for module in modules if _is_trained(module, trained)]
-    counted = [
-        module
-        for module in modules
-        if _is_trained(module, trained) or _sizes(module) not in originals
-    ]
-    parameters = {id(p): p for module in counted for p in module.parameters() if not is_lazy(p)}
-    return sum(parameter.numel() for parameter in parameters.values())
-
-
-def _is_trained(module: torch.nn.Module, trained: set[int]) -> bool:
-    return any(id(parameter) in trained for parameter in module.parameters())
-
-
-def _sizes(module: torch.nn.Module) -> list[tuple[int, ...]]:
-    return [tuple(p.shape) for p in module.parameters() if not is_lazy(p)]
-
-
-def _memory(modules: Mapping[int, torch.nn.Module]) -> set[int]:
-    """Where the modules' tensors lie."""
-    tensors = (tensor for module in modules.values() for tensor in module.state_dict().values())
-    return {place for tensor in tensors if (place := _place(tensor))}
-
-
-def _place(tensor: Any) -> int:
-    """Where a tensor lies; 0 if it has no memory of its own, or is none."""
-    if not isinstance(tensor, Tensor) or is_lazy(tensor) or tensor.layout != torch.strided:
-        return 0
-    return tensor.untyped_storage().data_ptr()
-
-
-def _check_copies(thing: dict[Any, Any], first: Sequence[Any], trained: set[int]) -> None:
-    """Refuse weights in a dict that are the ones in training: as the best so far they go on
-    changing, until the trial is cut."""
-    known = {id(member) for member in first}
-    for member in members(thing):
-        if id(member) not in known and _place(member) in trained - {0}:
-            raise TrialError(
-                "a dict given to run.epochs() holds the weights in training, not a copy, so they "
-                "go on changing. Instead: copy.deepcopy(model.state_dict())."
-            )

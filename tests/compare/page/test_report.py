@@ -93,7 +93,7 @@ def test_what_users_wrote_is_text(workspace):
 
 def test_without_jinja2_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    render._template.cache_clear()
+    render._environment.cache_clear()
     with pytest.raises(MissingDependency, match=r"pages need the package jinja2.*pip install"):
         render.html([])
 
