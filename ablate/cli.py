@@ -27,21 +27,23 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}")
 OUT_OF_MEMORY = "out of memory. See how much a process may use with: ulimit -v; free -h"
 EXAMPLES = """examples:
-  ablate study studies/doc_layer_mix.py            run a study, or resume it
-  ablate study studies/doc_layer_mix.py --local    the same without Ray, to step through
-  ablate plan studies/doc_layer_mix.py --scale paper
+  ablate new my_study.py                           write a small study to start from
+  ablate data add mine text.txt                    import a text of your own
+  ablate plan my_study.py                          its arms, trials and cost
+  ablate study my_study.py --ui                    run it, or resume it, with a page to watch
+  ablate study my_study.py --local                 the same without Ray, to step through
   ablate status                                    what is done, running, failed and left
-  ablate table doc_layer_mix                       a study's results (also while it is running)
+  ablate table my_study.py                         its results (also while it is running)
+  ablate report my_study.py                        everything on one page, with plots
+  ablate ui                                        a page that shows all studies
+  ablate judge r.csv --arm model --metric acc --better higher   results of a loop of your own
+  ablate studies                                   the studies that come with ablate
+  ablate compare takase2018doc doc_layer_mix       our numbers next to the paper's
+  ablate compare --except head                     what changing the head bought, in any study
   ablate components head doc                       a technique: paper, equation, fields
   ablate spaces takase2018doc_table2               a paper's hyperparameter table
-  ablate data get ptb --from ~/ptb                 import a corpus you already have
   ablate query "SELECT * FROM arms"                query all records in SQL
-  ablate compare --except head                     what changing the head bought, in any study
-  ablate compare takase2018doc doc_layer_mix       our numbers next to the paper's
-  ablate judge r.csv --arm model --metric acc --better higher   results of a loop of your own
   ablate mcp --ledger tries.jsonl                  serve a coding agent, as its referee
-  ablate report doc_layer_mix                      everything on one page, with plots
-  ablate ui                                        a page that shows studies while they run
 """
 
 

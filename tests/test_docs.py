@@ -60,7 +60,7 @@ NOT_HERE = {
     "train.py",
     "train.txt",
     "valid.txt",
-    "weight_drop.py",
+    "my_training.py",
 }
 SUFFIXES = "cpp|csv|h|html|json|md|png|py|sh|sql|tar|toml|txt|yaml"
 PATH = re.compile(rf"[\w.*-]+(?:/[\w.*-]+)+/?|[\w*-]+\.(?:{SUFFIXES})|[\w.-]+/")

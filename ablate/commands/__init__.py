@@ -12,12 +12,15 @@ from pathlib import Path
 from types import ModuleType
 
 _FOLDER = Path(__file__).parent
+# In the order in which a newcomer needs them; the others follow by name.
+FIRST = ("new", "data", "plan", "study", "ui", "status", "table", "report", "judge", "compare")
 
 
 def names() -> list[str]:
-    """Return the name of every command, from its file or folder, without importing any."""
+    """Return every command, from its file or folder, without importing any; `FIRST` first."""
     files = [*_FOLDER.glob("*.py"), *(file.parent for file in _FOLDER.glob("*/__init__.py"))]
-    return sorted(file.stem for file in files if not file.name.startswith("_"))
+    others = sorted({file.stem for file in files if not file.name.startswith("_")} - {*FIRST})
+    return [*FIRST, *others]
 
 
 def summary(name: str) -> str:

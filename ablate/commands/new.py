@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import keyword
 import shlex
 from pathlib import Path
@@ -36,6 +37,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="the file to write, such as my_study.py")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
+        "--corpus",
+        default="grammar",
+        metavar="NAME",
+        help="a study of this corpus, such as one of `ablate data add` (default: grammar, which is "
+        "built in)",
+    )
+    kind.add_argument(
         "--task", action="store_true", help="a study of a training of your own, in plain torch"
     )
     kind.add_argument(
@@ -54,12 +62,12 @@ def run(options: argparse.Namespace) -> str:
         )
     if options.technique is not None:
         return _technique(file, options.technique)
-    name = _name(file) if options.task else file.stem
-    text = _template(
-        "task.py" if options.task else "study.py", name=name, file=shlex.quote(str(file))
-    )
-    _write({file: text})
     quoted = shlex.quote(str(file))
+    if options.task:
+        text = _template("task.py", name=_name(file), file=quoted)
+    else:
+        text = _template("study.py", file=quoted, corpus=json.dumps(options.corpus))
+    _write({file: text})
     return (
         f"wrote {file}\n\nlook at what it trains:  ablate plan {quoted}\n"
         f"run it, or resume it:    ablate study {quoted}"

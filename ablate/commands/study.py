@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ablate.commands import _options
 from ablate.commands.table import show_table
@@ -56,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run it on seeds that it has not used, as a study of its own (N: for the Nth time)",
     )
     parser.add_argument(
-        "--ui", action="store_true", help="serve a page that shows the study while it runs"
+        "--ui", action="store_true", help="open a page that shows the study while it runs"
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="show Ray's and Tune's own messages"
@@ -85,7 +86,9 @@ def run(options: argparse.Namespace) -> int:
         runs = [(study, one) for one in several]
         if options.replicate is not None:
             runs = [replicated(*one, options.replicate, workspace.store) for one in runs]
-        with _page(workspace) if options.ui else contextlib.nullcontext():
+        first, of = runs[0]
+        page = _page(workspace, study_key(first.name, of)) if options.ui else None
+        with page or contextlib.nullcontext():
             if len(several) > 1:
                 return _run_on_each(runs, workspace, chosen, command)
             return run_and_show(*runs[0], workspace, chosen, command)
@@ -114,16 +117,17 @@ def _run_on_each(
 
 
 @contextlib.contextmanager
-def _page(workspace: Workspace) -> Iterator[None]:
+def _page(workspace: Workspace, key: str) -> Iterator[None]:
     """Serve the page of `ablate ui` from a child process while the study runs."""
-    from ablate.commands.ui import PORT
+    from ablate.commands.ui import PORT, has_window
     from ablate.live.server import free_port
     from ablate.record import attended
     from ablate.store.workspace import make_folders
 
     make_folders(workspace)
     port = free_port(PORT)
-    words = [sys.executable, "-m", "ablate", "ui", "--port", str(port), "--no-browser", "--waiting"]
+    words = [sys.executable, "-m", "ablate", "ui", "--port", str(port), "--awaited", key]
+    words += [] if has_window() else ["--no-browser"]
     # In the environment, since all users of a machine can read the arguments of a process.
     locations = {
         "ABLATE_WORKSPACE": str(workspace.folder),
@@ -134,7 +138,8 @@ def _page(workspace: Workspace) -> Iterator[None]:
     known = {name: value for name, value in locations.items() if value is not None}
     with (workspace.folder / "ui.log").open("w") as log:
         page = attended.start(words, env={**os.environ, **known}, stdout=log, stderr=log)
-    print(f"The page is at http://127.0.0.1:{port}/ while the study runs", flush=True)
+    address = f"http://127.0.0.1:{port}/study/{quote(key, safe='@')}"
+    print(f"The page is at {address} while the study runs", flush=True)
     try:
         yield
     finally:

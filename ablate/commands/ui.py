@@ -29,7 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.add_argument("--study", metavar="NAME", help="open the page of this study")
-    parser.add_argument("--waiting", action="store_true", help=argparse.SUPPRESS)  # for a store
+    parser.add_argument(  # as `ablate study --ui` starts it, before there is a store
+        "--awaited", metavar="STUDY", help=argparse.SUPPRESS
+    )
     parser.add_argument(
         "--mlflow",
         nargs="?",
@@ -57,16 +59,18 @@ def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
     from ablate.store import study_record
 
     folder = workspace.store.folder
-    if not options.waiting and folder is not None and not folder.is_dir():
+    if not options.awaited and folder is not None and not folder.is_dir():
         raise ConfigError(
             f"there is no store at {workspace.store.uri} yet: no study has been run there. "
             "Instead: ablate study FILE, or name another with --workspace, --store or --results."
         )
-    study = study_record.read(workspace.store, options.study).key if options.study else ""
+    study = options.awaited or ""
+    if options.study:
+        study = study_record.read(workspace.store, options.study).key
 
     def opened(address: str) -> None:
         print(f"The page is at {address} (Ctrl-C stops it)", flush=True)
-        if not options.no_browser and _has_window():
+        if not options.no_browser and (options.awaited or has_window()):
             import webbrowser
 
             webbrowser.open(address)
@@ -76,7 +80,7 @@ def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
     return 0
 
 
-def _has_window() -> bool:
+def has_window() -> bool:
     """Return whether a browser would open in a window: one in the terminal would take it over."""
     windows = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     return windows and sys.stdout.isatty()

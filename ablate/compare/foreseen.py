@@ -53,13 +53,14 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     spreads = power.detectable(num, 1.0, LEVEL / tests)
     if known is None:
         return (
-            f"{find} a difference of {spreads:.2g} spreads (of the differences between paired "
-            f"{plural(replication.unit)}) with 80%. The spread is unknown: no study of this base "
-            "and corpus has results here, and the scale states none (spread=)."
+            f"{find} a difference of {spreads:.2g} spreads with a probability of 80%. A spread is "
+            f"the standard deviation of the differences between paired {plural(replication.unit)}; "
+            "it is unknown until a study of this base and corpus has results, or the scale states "
+            "it: Scale(spread=)."
         )
     least = shown_size(spreads * known.size, record.metric)
     unit = "" if least.endswith("%") or " in " in least else f" {record.metric.shown}"
-    return f"{find} a difference of {least}{unit} with 80%, at {known.source}."
+    return f"{find} a difference of {least}{unit} with a probability of 80%, at {known.source}."
 
 
 def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:

@@ -53,7 +53,10 @@ class Pages:
 
     def study(self, request: Request) -> Response:
         """A study."""
-        watched = self.served.study(request.path_params["key"])
+        key = request.path_params["key"]
+        if key == self.served.awaited and not study_record.exists(self.served.store, key):
+            return self._again(f"{key} is being planned")
+        watched = self.served.study(key)
         source: Any = watched.source
         return self._live(source.key, watched, request, urlencode({"study": source.key}))
 
@@ -141,9 +144,7 @@ class Pages:
             return RedirectResponse(address, 303)
         if why:
             return self._page("MLflow", [Block("error", "", [], why)], status=503)
-        waiting = HTMLResponse(render.page(Page("MLflow is starting", []), **self._around({})))
-        waiting.headers["Refresh"] = "1"
-        return waiting
+        return self._again("MLflow is starting")
 
     def asset(self, request: Request) -> Response:
         """A stylesheet or a script of the package."""
@@ -168,6 +169,12 @@ class Pages:
         fragments = {one.name: render.block(one) for one in blocks}
         around = self._around(fragments, titles={one.name: one.title for one in blocks})
         return HTMLResponse(render.page(Page(title, blocks, **more), **around), status)
+
+    def _again(self, title: str) -> Response:
+        """A page that a browser loads again until there is more."""
+        waiting = HTMLResponse(render.page(Page(title, []), **self._around({})))
+        waiting.headers["Refresh"] = "1"
+        return waiting
 
     def _live(self, title: str, watched: Watched, request: Request, what: str) -> Response:
         params = list_params(request.query_params)

@@ -52,9 +52,10 @@ async def events(request: Request) -> Response:
 async def _stream(
     served: Served, request: Request, news: Callable[[str], Any], cursor: str
 ) -> AsyncIterator[str]:
-    quiet = 0
+    quiet, is_last = 0, False
     with contextlib.suppress(asyncio.CancelledError):
-        while not (served.is_closing or await request.is_disconnected()):
+        while not (is_last or await request.is_disconnected()):
+            is_last = served.is_closing  # what a study wrote at its end is sent, too
             try:
                 now, fragments = await run_in_threadpool(news, cursor)
             except AblateError as error:
@@ -67,4 +68,7 @@ async def _stream(
                 cursor, quiet = now, 0
             elif quiet % QUIET_TICKS == 0:
                 yield ": nothing new\n\n"
-            await asyncio.sleep(TICK_SECONDS)
+            if is_last:
+                yield "event: closed\ndata: \n\n"
+            else:
+                await asyncio.sleep(TICK_SECONDS)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ablate.errors import ConfigError
 from ablate.live import deltas, figures, render
 from ablate.live.followed import Followed
 from ablate.live.overview import Overview
@@ -24,7 +23,8 @@ Blocks = Mapping[str, Callable[[], Block]]
 class Served:
     """The pages of one workspace that change, each read once for all clients."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, awaited: str = "") -> None:
+        self.awaited = awaited  # a study that may begin after the page was opened
         self.workspace, self.store = workspace, workspace.store
         self.overview = Watched(Overview(workspace))
         self._open: dict[tuple[str, str], Watched] = {}
@@ -64,7 +64,7 @@ class Served:
             followed: Any = watched.source
             figure = followed.figure(name)
             if figure is None:
-                raise ConfigError(f"{followed.key} has nothing for the figure '{name}' yet.")
+                return {"position": since}  # what ran when the page asked has ended, say
             versions = self._figures.setdefault((key, name), deltas.Versions())
             versions.add(watched.position, figure, figures.plain)
             found = versions.since(position_of(since))

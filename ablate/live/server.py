@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 from ablate.errors import ConfigError, MissingDependency, needs
 from ablate.live.gate import PARAMETER, is_loopback
@@ -30,7 +31,7 @@ def serve(
     alone = is_loopback(host)
     token = None if alone else secrets.token_urlsafe(24)
     mlflow = MLflow(workspace, port + 1 if port < 65535 else 5049, offered=alone)
-    served = Served(workspace)
+    served = Served(workspace, awaited=at_study)
     app = make_app(served, mlflow, token)
     config = uvicorn.Config(
         app, host=host, port=port, log_level="error", access_log=False, server_header=False,
@@ -39,7 +40,8 @@ def serve(
     with _listening(host, port) as listening:
         query = f"?{PARAMETER}={token}" if token else ""
         shown = f"[{host}]" if ":" in host else host
-        opened(f"http://{shown}:{port}/{f'study/{at_study}' if at_study else ''}{query}")
+        path = f"study/{quote(at_study, safe='@')}" if at_study else ""
+        opened(f"http://{shown}:{port}/{path}{query}")
         try:
             _server(config, served).run(sockets=[listening])
         finally:

@@ -10,6 +10,7 @@ import pytest
 from ablate.cli import main
 from ablate.commands.new import MODELS
 from ablate.config import registry
+from ablate.study.file import load
 from ablate.testing.check import check_technique
 from ablate.trial.run import load_own
 
@@ -81,3 +82,11 @@ def test_a_technique_is_not_written_over_a_test(folder):
     (folder / "test_mine.py").write_text("")
     assert main(["new", "mine.py", "--technique", "head"]) == 2
     assert not (folder / "mine.py").exists()
+
+
+def test_a_study_reads_the_corpus_that_is_named(folder):
+    assert main(["new", "mine.py", "--corpus", "my text"]) == 0
+    (scale,) = load(folder / "mine.py").scales.values()
+    assert scale.corpus == "my text"
+    with pytest.raises(SystemExit):
+        main(["new", "other.py", "--task", "--corpus", "mine"])

@@ -46,7 +46,7 @@ def test_the_spread_is_that_of_the_studys_own_results(store, study):
     least = np.log1p(found / 100) / spread * np.sqrt(6)
     power = stats.nct.sf(stats.t.ppf(1 - 0.05 / 2 / 2, 5), 5, least)
     assert power == pytest.approx(0.8, abs=0.03)
-    assert text.endswith(f"with 80%, at the spread of {record.key}.")
+    assert text.endswith(f"with a probability of 80%, at the spread of {record.key}.")
 
 
 def test_another_study_of_the_same_base_and_corpus_tells_too(store, study):
@@ -56,7 +56,7 @@ def test_another_study_of_the_same_base_and_corpus_tells_too(store, study):
     planned = replace(recorded, name="now", arms=arms)
     assert "at the spread of earlier@laptop" in foreseen(planned, store, None)
     other = replace(planned, corpus_digest="another")
-    assert "The spread is unknown" in foreseen(other, store, None)
+    assert "it is unknown until" in foreseen(other, store, None)
 
 
 def test_a_spread_that_is_stated_needs_no_results(store, study):

@@ -35,7 +35,8 @@ def test_a_resumed_trial_loses_its_outcome_here_too(place):
     assert followed.ends["base-0"] is None
 
 
-def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place):
+def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place, monkeypatch):
+    monkeypatch.setattr("ablate.live.followed.SLOW_SECONDS", float("inf"))
     watched = served.study(KEY)
     served.fragments(watched, {})
     cursor = watched.cursor()
@@ -72,6 +73,10 @@ def test_clients_share_one_reader(served):
     watched._looked = float("inf")  # just now
     watched.refresh()
     assert source.num == 0
+
+
+def test_a_figure_with_nothing_to_show_yet_is_no_error(served):
+    assert served.figure_since(KEY, "progress", "") == {"position": ""}
 
 
 def test_a_figure_that_grew_is_sent_as_its_new_points(served, place):
@@ -121,6 +126,7 @@ def test_other_lines_are_sent_whole():
 def test_curves_have_500_points_at_most_and_say_so(served, place):
     place.grow("mos-3", 1200)
     figure = figures.one(served.study(KEY).source.material, "progress")
+    assert figure is not None
     (series,) = figure.panels[0].series
     assert len(series.x) == 500 and series.x[0] == 1 and series.x[-1] == 1200
     assert "at most 500 of its points" in figure.caption

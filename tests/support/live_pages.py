@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,3 +94,12 @@ def eventually(is_true: Callable[[], Any], seconds: float = 20) -> None:
     while not is_true():
         assert time.monotonic() < end, "it did not become true"
         time.sleep(0.02)
+
+
+def text_at(address: str) -> str:
+    """What a browser would show there; nothing if no server answers."""
+    try:
+        with urllib.request.urlopen(address, timeout=2) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""

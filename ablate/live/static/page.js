@@ -49,6 +49,8 @@ async function draw(address) {
     config.toImageButtonOptions = { ...config.toImageButtonOptions, filename: address.split("/").pop().split(".")[0] };
     await Plotly.react(state.box, [...state.figure.data], layout, config);
     state.box.dataset.drawn = state.position;
+  } catch {
+    state.stale = true; // the server is gone, perhaps for a while only
   } finally {
     state.busy = false;
   }
@@ -112,6 +114,7 @@ function follow() {
   const say = (text, away) => { live.textContent = text; live.classList.toggle("away", away); };
   source.addEventListener("open", () => say("live", false));
   source.addEventListener("error", () => say("not connected", true));
+  source.addEventListener("closed", () => { source.close(); say("stopped; `ablate ui` shows it again", true); });
   source.addEventListener("trouble", (event) => say(JSON.parse(event.data), true));
   source.addEventListener("changes", (event) => {
     for (const [name, html] of Object.entries(JSON.parse(event.data).fragments)) {
