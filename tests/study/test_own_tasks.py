@@ -180,13 +180,13 @@ def hill(tmp_path) -> Path:
 def test_higher_is_better_in_its_table(hill, workspace):
     summary = run(hill, "listed", workspace=str(workspace.folder), local=True)
     verdicts = {arm.name: arm.comparison.verdict for arm in summary.arms if arm.comparison}
-    assert verdicts == {"low": "lower", "high": "higher"}
+    assert verdicts == {"low": "worse", "high": "better"}
     assert [arm.name for arm in summary.arms if arm.best] == ["high"]
     table = markdown(workspace, "hill@listed")
     bold = [line for line in table.splitlines() if "**" in line]
     assert len(bold) == 1 and bold[0].startswith("| high |")
     assert "on logit accuracy of test" in table
-    assert "higher than every other arm" in table
+    assert "better than every other arm" in table
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_a_search_over_accuracy_finds_the_highest(hill, workspace, scale):
         stopped = [j for j in tried if j.status == Status.PRUNED]
         assert bool(stopped) == (scale == "stopped")
     verdicts = {arm.name: arm.comparison.verdict for arm in summary.arms if arm.comparison}
-    assert set(verdicts.values()) <= {"lower", "higher", "undecided"}
+    assert set(verdicts.values()) <= {"better", "worse", "undecided"}
 
 
 def changed(hill: Path, old: str, new: str) -> Path:
