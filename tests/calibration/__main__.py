@@ -26,29 +26,39 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the draws; write nothing")
     parser.add_argument("--only", nargs="+", choices=list(ROWS), default=list(ROWS))
     options = parser.parse_args()
-    numbers, faults = page.read(), []
-    for name in options.only:
-        now = digest(name)
-        old = numbers.get(name, {}).get("digest") == now
-        if old and not (options.all or options.quick):
-            found = page.simulated(numbers[name])
-            print(f"{name}: measured before")
-        else:
-            began = time.monotonic()
-            found = measure(name, NUM // 10 if options.quick else NUM)
-            print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-            show(ROWS[name], found)
-            numbers[name] = page.plain(now, found)
+    faults = []
+    # Before anything is measured: an edit in the meantime is not of the code that runs.
+    digests = {name: digest(name) for name in options.only}
+    for name, now in digests.items():
+        found = known(name, now) if not (options.all or options.quick) else {}
+        found = found or measured(name, now, quick=options.quick)
         row = ROWS[name]
-        faults += [
-            fault
-            for case in row.cases
-            for fault in row.faults(case, found[case.what], few=options.quick)
-        ]
+        for case in row.cases:
+            faults += row.faults(case, found[case.what], few=options.quick)
     if not options.quick:
-        page.write(numbers)
+        page.write(page.read())  # its text may be new where no number is
     print(*faults, sep="\n")
     return bool(faults)
+
+
+def known(name: str, now: str) -> dict[str, Simulated]:
+    """The numbers of a row whose code did not change since; empty if it did."""
+    stored = page.read().get(name, {})
+    if stored.get("digest") != now:
+        return {}
+    print(f"{name}: measured before")
+    return page.simulated(stored)
+
+
+def measured(name: str, now: str, *, quick: bool) -> dict[str, Simulated]:
+    """Measure a row, print it and, unless it is quick, store it."""
+    began = time.monotonic()
+    found = measure(name, NUM // 10 if quick else NUM)
+    print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+    show(ROWS[name], found)
+    if not quick:  # row by row, so that an interrupted run keeps what it has
+        page.write({**page.read(), name: page.plain(now, found)})
+    return found
 
 
 def show(row: Row, found: dict[str, Simulated]) -> None:

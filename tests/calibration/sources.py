@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import re
 import tokenize
 from pathlib import Path
 
@@ -16,14 +17,21 @@ RESULTS = ROOT / "ablate" / "results"
 COUNTING = [RESULTS / f"{name}.py" for name in ("looks", "replication", "spread")]
 HERE = Path(__file__).parent
 SHARED = [HERE / f"{name}.py" for name in ("draws", "row", "tables")]
+IMPORTED = re.compile(r"^from tests\.calibration\.rows\.(\w+) import", re.MULTILINE)
 DEFINED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def digest(row: str) -> str:
-    """The digest of the statistics, of a row's file, and of what rows share."""
-    files = [*sorted(STATISTICS.glob("*.py")), *COUNTING, *SHARED, HERE / "rows" / f"{row}.py"]
+    """The digest of the statistics, of what rows share, and of a row with those it imports."""
+    files = [*sorted(STATISTICS.glob("*.py")), *COUNTING, *SHARED, *_files(row)]
     code = [f"{file.relative_to(ROOT)}\n{_code(file.read_text())}" for file in files]
     return hashlib.sha256("\n".join(code).encode()).hexdigest()[:16]
+
+
+def _files(row: str) -> list[Path]:
+    """A row's file, and the rows that it imports from."""
+    file = HERE / "rows" / f"{row}.py"
+    return [file, *(HERE / "rows" / f"{name}.py" for name in IMPORTED.findall(file.read_text()))]
 
 
 def _code(source: str) -> str:
