@@ -26,10 +26,11 @@ def half_width(deltas: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
     return reach * deltas.std(-1, ddof=1) / np.sqrt(num)
 
 
-def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's adjustment of the p-values of each table."""
+def holm(p: np.ndarray, keeping: np.ndarray | bool = False) -> np.ndarray:
+    """Holm's adjustment of the p-values of each table; some keep their share once decided."""
     order = np.argsort(p, -1)
-    shares = np.arange(p.shape[-1], 0, -1)
+    leaving = np.take_along_axis(~np.broadcast_to(keeping, p.shape), order, -1)
+    shares = p.shape[-1] - np.cumsum(leaving, -1) + leaving
     adjusted = np.maximum.accumulate(np.take_along_axis(p, order, -1) * shares, -1)
     back = np.empty_like(adjusted)
     np.put_along_axis(back, order, np.minimum(1, adjusted), -1)
