@@ -14,7 +14,7 @@ from tests.calibration.row import Case, Limit, Row, Simulated, rate
 
 Noise = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 FEW = (
-    "where a run ends in one of two groups, the reach of another run is that of normal noise, and "
+    "Where a run ends in one of two groups, the reach of another run is that of normal noise, and "
     "seeds that happen to lie in one group do not reach the other. No rule of a few seeds knows of "
     "a group that none of them is in. Such arms show two groups of dots in "
     "the plot of differences; there, read *not reproduced* as *not among our runs*."
