@@ -11,14 +11,15 @@ from ablate.compare.statistics.paired import t_test
 from tests.calibration.draws import ALPHA, p_of
 from tests.calibration.row import Case, Limit, Measured, Row, Simulated, rate
 
+PART = 4  # of the draws is enough for a limit this wide: each row takes milliseconds
 PLUG_IN = 300  # pairs in all, up to which the twin has a number
 
 
 def undecided(generator: np.random.Generator, num: int, *, seeds: int, tests: int) -> Simulated:
     """Comparisons whose effects vary as N(0, 1) spreads, and that the seeds do not decide."""
     level = ALPHA / tests
-    effects = generator.normal(size=(num, 1))
-    seen = generator.normal(effects, 1, (num, seeds))
+    effects = generator.normal(size=(num // PART, 1))
+    seen = generator.normal(effects, 1, (len(effects), seeds))
     open_ = p_of(seen) > level
     effects, seen = effects[open_], seen[open_]
     advised = [power.more_pairs(tuple(deltas), level) for deltas in seen.tolist()]
