@@ -38,7 +38,7 @@ def test_the_page_is_that_of_the_numbers():
     assert page.PAGE.read_text() == page.written(NUMBERS), AGAIN
 
 
-@pytest.mark.parametrize("name", ["same", "clusters"])
+@pytest.mark.parametrize("name", ["any_time", "clusters"])
 def test_rows_can_be_measured(name):
     row, found = ROWS[name], measure(name, 1_000)
     faults = [row.faults(case, found[case.what], few=True) for case in row.cases]
