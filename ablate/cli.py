@@ -39,6 +39,7 @@ EXAMPLES = """examples:
   ablate compare --except head                     what changing the head bought, in any study
   ablate compare takase2018doc doc_layer_mix       our numbers next to the paper's
   ablate judge r.csv --arm model --metric acc --better higher   results of a loop of your own
+  ablate mcp --ledger tries.jsonl                  serve a coding agent, as its referee
   ablate report doc_layer_mix                      everything on one page, with plots
   ablate ui                                        a page that shows studies while they run
 """

@@ -72,6 +72,13 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --format for what is no table: text, or JSON with a documented schema."""
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format (default: text)"
+    )
+
+
 def table_format(options: argparse.Namespace) -> str:
     """Return the chosen format under the name of its writer."""
     return "text" if options.format == "table" else options.format

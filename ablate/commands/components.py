@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ablate.compare.formats import text
+from ablate.commands import _options
+from ablate.commands._answers import Components, FieldOf, OneSection, OneTechnique
+from ablate.compare.formats import json, text
 from ablate.compare.text.plain import paragraph
 from ablate.config import registry
 from ablate.config.fields import FieldInfo, describe
+from ablate.config.metrics import Metric
 from ablate.config.tasks import LANGUAGE, find_kind, kind_names
 from ablate.errors import ConfigError, unknown
 
@@ -23,28 +27,93 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "slot", nargs="?", help="backbone, head, loss, ..., or corpus, training (default: all)"
     )
     parser.add_argument("name", nargs="?", help="show this technique's formula and fields")
+    _options.add_json(parser)
     parser.add_argument("--techniques", metavar="FILE", help="also load techniques from this file")
 
 
 def run(options: argparse.Namespace) -> str:
     """Return the list of slots, one slot's techniques, or one technique's page."""
+    if options.format == "json":
+        _load(options.techniques)
+        return json.written(answer(options.slot, options.name))
     return show_components(options.slot, options.name, options.techniques)
 
 
-def show_components(slot: str | None, name: str | None, techniques: str | None = None) -> str:
-    """Return the list of slots, one slot's techniques, or one technique's page."""
+def answer(slot: str | None, name: str | None) -> Components:
+    """Return the names of all techniques, or all that is known of a slot, section or technique."""
+    sections = _sections()
+    if slot is None:
+        # Names alone: reading what a technique is imports torch.
+        names = ((slot, name) for slot in registry.EVERY_SLOT for name in registry.names(slot))
+        return Components(
+            techniques=tuple(OneTechnique(slot=s, name=n) for s, n in names), sections=()
+        )
+    if slot in sections:
+        return Components(techniques=(), sections=tuple(_answer_sections(slot, sections[slot])))
+    _check_slot(slot, sections)
+    names = registry.names(slot) if name is None else [name]
+    techniques = (_answer_technique(registry.get(slot, one)) for one in names)
+    return Components(techniques=tuple(techniques), sections=())
+
+
+def _answer_technique(technique: registry.Technique) -> OneTechnique:
+    return OneTechnique(
+        slot=technique.slot,
+        name=technique.name,
+        doc=inspect.cleandoc(technique.doc),
+        source=_source(technique),
+        formula=technique.formula,
+        departures=tuple(technique.departures),
+        metrics=tuple(map(_reported, technique.metrics, itertools.repeat(technique.name))),
+        fields=_answer_fields(technique.config),
+    )
+
+
+def _answer_sections(name: str, by_task: Mapping[str, type]) -> Iterator[OneSection]:
+    for settings in dict.fromkeys(by_task.values()):
+        tasks = tuple(task for task, own in by_task.items() if own is settings)
+        yield OneSection(section=name, tasks=tasks, fields=_answer_fields(settings))
+
+
+def _answer_fields(config: type) -> tuple[FieldOf, ...]:
+    return tuple(
+        FieldOf(
+            name=f.name,
+            default=None if f.required else f.default,
+            required=f.required,
+            allowed=f.allowed,
+            doc=f.limits.doc,
+        )
+        for f in describe(config)
+    )
+
+
+def _load(techniques: str | None) -> None:
     if techniques is not None:  # before the registry is read
         from ablate.trial.run import load_own
 
         load_own((techniques,))
+
+
+def _check_slot(slot: str, sections: Mapping[str, object]) -> None:
+    if slot not in registry.EVERY_SLOT:
+        known = (*registry.EVERY_SLOT, *sections)
+        raise ConfigError(unknown("slot or section", slot, known))
+
+
+def _reported(metric: Metric, technique: str) -> str:
+    return f"{technique}.{metric.name} ({metric.shown}; better: {metric.better})"
+
+
+def show_components(slot: str | None, name: str | None, techniques: str | None = None) -> str:
+    """Return the list of slots, one slot's techniques, or one technique's page."""
+    _load(techniques)
     if slot is None:
         return _slots()
     sections = _sections()
     if slot in sections:
         return _section(slot, sections[slot])
-    if slot not in registry.EVERY_SLOT:
-        known = (*registry.EVERY_SLOT, *sections)
-        raise ConfigError(unknown("slot or section", slot, known))
+    _check_slot(slot, sections)
     if name is None:
         return _slot(slot)
     return _page(registry.get(slot, name))
@@ -97,8 +166,7 @@ def _page(technique: registry.Technique) -> str:
     lines += [textwrap.indent(inspect.cleandoc(technique.doc), "  "), ""]
     lines += _fields(technique.config)
     for metric in technique.metrics:
-        reported = f"{technique.name}.{metric.name} ({metric.shown}; better: {metric.better})"
-        lines += ["", f"reports {reported}"]
+        lines += ["", f"reports {_reported(metric, technique.name)}"]
     if technique.departures:
         lines += ["", "departures from the paper:"]
         for departure in technique.departures:
@@ -111,7 +179,9 @@ def _fields(config: type) -> list[str]:
     if not fields:
         return ["no fields"]
     rows = [[f.name, _default(f), f.allowed, f.limits.doc] for f in fields]
-    table = text.aligned(["field", "default", "allowed", "what it is"], rows, text.terminal_width() - 2)
+    table = text.aligned(
+        ["field", "default", "allowed", "what it is"], rows, text.terminal_width() - 2
+    )
     return [f"  {line}" for line in table]
 
 

@@ -8,10 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
+from ablate.commands._answers import Judgement, Next
 from ablate.compare import formats
-from ablate.errors import ConfigError
+from ablate.compare.formats import json
+from ablate.errors import AblateError, ConfigError
 
 if TYPE_CHECKING:
+    from ablate.compare.table.rows import Summary
     from ablate.judging.rows import Records
 
 NEEDED = {
@@ -19,6 +22,7 @@ NEEDED = {
     "metric": "the column of the number that decides.",
     "better": "higher or lower, whichever values of the metric are better.",
 }
+REPEATED = ("arm", "seed", "metric", "better", "last", "cost", "base", "scale", "margin", "looks")
 EXAMPLE = "ablate judge results.csv --arm model --seed seed --metric acc --better higher"
 
 
@@ -34,9 +38,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--arm", action="append", default=[], metavar="COLUMN",
         help="the column that names a variant; several columns name it together",
     )  # fmt: skip
-    columns.add_argument(
+    pairs = columns.add_mutually_exclusive_group()
+    pairs.add_argument(
         "--seed", default="seed", metavar="COLUMN", help="the seed of a run (default: seed)"
     )
+    pairs.add_argument(
+        "--in-order", action="store_true",
+        help="runs have no seeds: pair those of two arms in the order of rows",
+    )  # fmt: skip
     columns.add_argument("--metric", metavar="COLUMN", help="the number that decides")
     columns.add_argument(
         "--better", choices=("higher", "lower"), help="which values of the metric are better"
@@ -57,6 +66,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", metavar="SIZE", help="a difference too small to matter, such as 0.5 or 1%%"
     )
     judging.add_argument(
+        "--looks", type=_looks, default=(), metavar="NUM,NUM",
+        help="look at results at these numbers of seeds, as planned before the first look",
+    )  # fmt: skip
+    judging.add_argument(
         "--ledger", metavar="FILE", help="count every variant that was ever judged, in this file"
     )
     judging.add_argument(
@@ -69,6 +82,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=formats.names(), default="text", help="output format (default: text)"
     )
     _options.add_locations(parser)
+
+
+def _looks(text: str) -> tuple[int, ...]:
+    """Read planned looks: whole numbers, separated by commas."""
+    return tuple(int(number) for number in text.split(","))
 
 
 def run(options: argparse.Namespace) -> str:
@@ -96,7 +114,7 @@ def judge(options: argparse.Namespace) -> str:
 
     columns = Columns(
         arm=options.arm,
-        seed=options.seed,
+        seed=None if options.in_order else options.seed,
         metric=options.metric,
         cost=options.cost,
         last=options.last,
@@ -106,18 +124,78 @@ def judge(options: argparse.Namespace) -> str:
         better=options.better,
         scale=options.scale,
         base=options.base,
-        margin=options.margin,
+        margin=_margin(options.margin),
+        looks=options.looks,
         ledger=options.ledger,
-        command=shlex.join(["ablate", *sys.argv[1:]]),
+        command=_command(options),
     )
     source, records = _read(options)
     material = judged(records, question, source)
     if options.keep:
-        keep(material, _options.workspace(options).store, options.keep)
+        _deliver(keep(material, _options.workspace(options).store, options.keep), options)
+    if options.format == "json":
+        return json.written(answer(material.summary))
     write = formats.writer(options.format).write
     if formats.is_exact(options.format):
         return write(numbers.arms(material.summary, ""))
     return write(study_table(material.summary))
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that judges the same again, as the record and the report have it."""
+    values = {name: getattr(options, name) for name in REPEATED}
+    values["looks"] = ",".join(map(str, options.looks)) or None
+    if options.in_order:
+        values["seed"] = None
+    words = ["ablate", "judge", options.results, *(["--in-order"] if options.in_order else [])]
+    for name, value in values.items():
+        several = value if isinstance(value, list) else [value]
+        words += [f"--{name}={one}" for one in several if one is not None]
+    return shlex.join(words)
+
+
+def answer(summary: Summary) -> Judgement:
+    """Return the judgement for programs: the table's rows and notes, and what to run next."""
+    from ablate.compare.table import notes, numbers
+    from ablate.compare.table.advice import advice
+
+    record = summary.record
+    said = (*notes.holes(summary), *notes.verdicts(summary), *notes.cautions(summary))
+    return Judgement(
+        study=record.key,
+        imported=record.imported,
+        base_arm=record.base_arm,
+        metric=summary.metric.shown,
+        better=summary.metric.better,
+        looks=str(summary.looks),
+        comparisons=summary.num_comparisons,
+        arms=tuple(json.rows_of(numbers.arms(summary, ""))),
+        next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(summary)),
+        notes=tuple(note.replace(formats.BEST, "best") for note in said),
+    )
+
+
+def _margin(text: str | None) -> str | float | None:
+    """A number, or a percentage as it was written."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _deliver(key: str, options: argparse.Namespace) -> None:
+    """Record a kept study, so that comparisons and queries have it; the store has it already."""
+    from ablate.record.mlflow_records import sync
+
+    place = _options.workspace(options)
+    try:
+        delivery = sync(place.store, place.tracking_uri, place.artifacts, keys=[key])[key]
+        error = delivery.error
+    except AblateError as away:
+        error = away
+    if error:
+        print(f"ablate: {key} is stored, but not recorded yet: {error}", file=sys.stderr)
+        print("ablate: to record it later: ablate sync", file=sys.stderr)
 
 
 def _read(options: argparse.Namespace) -> tuple[str, Records]:

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ablate.commands import _options
+from ablate.commands import _answers, _options
+from ablate.commands._searches_left import SearchLeft, searches_left
 from ablate.compare import crossing
 from ablate.compare.foreseen import foreseen
-from ablate.compare.formats import table_of, text
+from ablate.compare.formats import json, table_of, text
 from ablate.compare.text.figures import duration
 from ablate.config.config import Config
-from ablate.config.identity import Role, Trial
+from ablate.config.identity import Role
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.engine.analyses import check_analyses
@@ -26,15 +27,14 @@ from ablate.results.sizes import size_on_scale
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.store import Store
-from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
-from ablate.study.chains import confirm_search
 from ablate.study.file import load
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
-from ablate.study.planned import Chains, Plan, PlannedSearch
+from ablate.study.planned import Plan, PlannedSearch
 from ablate.study.words import Search
 
 EXAMPLE = "ablate plan studies/x.py --scale paper"
@@ -43,12 +43,15 @@ EXAMPLE = "ablate plan studies/x.py --scale paper"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate plan`."""
     _options.add_study(parser)
+    _options.add_json(parser)
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Return what a study would train, and its cost."""
     changes, workspace = _options.overrides(options), _options.workspace(options)
+    if options.format == "json":
+        return json.written(answer(options.file, options.scale, workspace, changes))
     return show_plan(options.file, options.scale, workspace, changes)
 
 
@@ -56,15 +59,7 @@ def show_plan(
     file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
 ) -> str:
     """Return the plan as text. Reads the store, writes nothing, imports neither ray nor mlflow."""
-    study, scale = overridden(load(file), scale, changes or Overrides())
-    check_analyses(study)
-    plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
-    plan = _after_looks(plan, workspace.store)
-    searches = _left(plan, workspace.store)
-    plan = replace(plan, record=_so_far(plan, searches))
-    known = journals.read_all(workspace.store, plan.record.trial_ids())
-    known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
-    done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
+    plan, searches, done = _planned(file, scale, workspace, changes)
     above = [
         f"{plan.record.key}: {plan.record.question}",
         *_changed(plan),
@@ -77,10 +72,56 @@ def show_plan(
         *_searches(plan),
         *_finds(plan, workspace.store),
         *_sizes(plan, workspace),
-        _cost(plan, searches, done, workspace),
+        _shown_cost(_cost(plan, searches, done, workspace), plan),
     ]
     written = [*text.sentences(above), "", *_arms(plan, done), "", *text.sentences(below)]
     return "\n".join(written)
+
+
+def answer(
+    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
+) -> _answers.Plan:
+    """Return the same for programs."""
+    plan, searches, done = _planned(file, scale, workspace, changes)
+    record, cost = plan.record, _cost(plan, searches, done, workspace)
+    notes = [*_changed(plan), *_looks(record), *_searches(plan), *_finds(plan, workspace.store)]
+    return _answers.Plan(
+        study=record.key,
+        question=record.question,
+        corpus=record.corpus,
+        base_arm=record.base_arm,
+        first_seed=record.first_seed,
+        num_seeds=record.num_seeds,
+        threads=plan.scale.threads,
+        arms=tuple(_arms_planned(plan, done)),
+        trials=cost.trials,
+        done=cost.done,
+        left=cost.trials - cost.done,
+        left_is_at_most=cost.at_most,
+        training_tokens_left=cost.tokens,
+        seconds_left=cost.seconds,
+        workers=cost.workers,
+        notes=tuple(filter(None, notes)),
+    )
+
+
+Done = Mapping[str, journals.Journal]
+
+
+def _planned(
+    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None
+) -> tuple[Plan, Sequence[SearchLeft], Done]:
+    """Return the plan, what its searches have left, and the journals of what is done."""
+    study, scale = overridden(load(file), scale, changes or Overrides())
+    check_analyses(study)
+    plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
+    plan = _after_looks(plan, workspace.store)
+    searches = searches_left(plan, workspace.store)
+    plan = replace(plan, record=_so_far(plan, searches))
+    known = journals.read_all(workspace.store, plan.record.trial_ids())
+    known = journals.labelled(known, {trial.id: trial for trial in plan.trials})
+    done = {trial_id: journal for trial_id, journal in known.items() if journal.is_done}
+    return plan, searches, done
 
 
 def _after_looks(plan: Plan, store: Store) -> Plan:
@@ -111,15 +152,25 @@ def _so_far(plan: Plan, searches: Sequence[SearchLeft]) -> StudyRecord:
     return replace(plan.record, searches=known, trials=(*plan.record.trials, *confirming))
 
 
-def _state(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The trials that are left, and how long they take. None: unknown."""
+
+    trials: int
+    done: int
+    at_most: bool  # searches or looks may leave some of the rest out
+    tokens: float | None
+    seconds: float | None
+    workers: int
+    basis: str  # how the time is known
+    without: str  # what it leaves out
+
+
+def _state(cost: Cost, plan: Plan) -> str:
     """`84 trials, 14 done, 70 left`; a search may leave some out."""
-    record = plan.record
-    num = record.num_trials()
     searched = ", with those of searches and what confirms their winners" if plan.searches else ""
-    looks = looks_of(record)
-    at_most = record.to_come.total() or (looks.are_several and looks.last < looks.pairs)
-    left = f"{'up to ' if at_most else ''}{num - len(done)} left"
-    return f"{counted(num, 'trial')}{searched}: {len(done)} done, {left}"
+    left = f"{'up to ' if cost.at_most else ''}{cost.trials - cost.done} left"
+    return f"{counted(cost.trials, 'trial')}{searched}: {cost.done} done, {left}"
 
 
 def _changed(plan: Plan) -> list[str]:
@@ -140,20 +191,34 @@ def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
         yield described(source_of(config.data, workspace.data))
 
 
-def _arms(plan: Plan, done: dict[str, journals.Journal]) -> list[str]:
-    stages = list(dict.fromkeys(trial.stage for trial in plan.record.trials))
-    counted = Counter((p.arm, p.stage) for p in plan.record.trials)
-    record = plan.record
+def _arms(plan: Plan, done: Done) -> list[str]:
+    arms = [*_arms_planned(plan, done)]
+    stages = list(arms[0].trials)
     rows = [
         [
-            arm.name,
-            "" if arm.num_parameters is None else f"{arm.num_parameters:,}",
-            *(str(counted[arm.name, stage]) for stage in stages),
-            f"{len(done.keys() & {*record.trial_ids(arm.name)})} of {record.num_trials(arm.name)}",
+            arm.arm,
+            "" if arm.parameters is None else f"{arm.parameters:,}",
+            *(str(arm.trials[stage]) for stage in stages),
+            f"{arm.done} of {arm.planned}",
         ]
-        for arm in plan.record.arms
+        for arm in arms
     ]
     return text.lines(table_of(["arm", "parameters", *stages, "done"], rows))
+
+
+def _arms_planned(plan: Plan, done: Done) -> Iterator[_answers.ArmPlan]:
+    """Yield each arm with the number of its trials by stage; all arms have the same stages."""
+    record = plan.record
+    stages = list(dict.fromkeys(trial.stage for trial in record.trials))
+    counted = Counter((p.arm, p.stage) for p in record.trials)
+    for arm in record.arms:
+        yield _answers.ArmPlan(
+            arm=arm.name,
+            parameters=arm.num_parameters,
+            trials={stage: counted[arm.name, stage] for stage in stages},
+            done=len(done.keys() & {*record.trial_ids(arm.name)}),
+            planned=record.num_trials(arm.name),
+        )
 
 
 def _searches(plan: Plan) -> list[str]:
@@ -227,7 +292,7 @@ def _cost(
     searches: Sequence[SearchLeft],
     done: Mapping[str, journals.Journal],
     workspace: Workspace,
-) -> str:
+) -> Cost:
     """The trials that are left, and how long they take."""
     asked = {one.planned.arm: _request(one.planned) for one in searches}
     epochs = {arm: config.num_epochs if config else 0 for arm, config in asked.items()}
@@ -239,15 +304,31 @@ def _cost(
     # As many workers as `ablate study` starts if it is given no number.
     left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.scale.threads)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
-    if seconds is None:
-        return f"{_state(plan, done)}; the time is known when one has finished"
+    looks = looks_of(plan.record)
     num = sum(bool(journal.epochs) for journal in done.values())
     basis = (
         f"from {counted(num, 'finished trial')}" if num else "estimated from this machine's speed"
     )
+    to_come = plan.record.to_come.total()
+    return Cost(
+        trials=plan.record.num_trials(),
+        done=len(done),
+        at_most=bool(to_come or (looks.are_several and looks.last < looks.pairs)),
+        tokens=tokens,
+        seconds=seconds,
+        workers=workers,
+        basis=basis,
+        without=_unknown(plan, done),
+    )
+
+
+def _shown_cost(cost: Cost, plan: Plan) -> str:
+    if cost.seconds is None:
+        return f"{_state(cost, plan)}; the time is known when one has finished"
+    tokens = "" if cost.tokens is None else f"{cost.tokens / 1e6:,.1f}M training tokens left: "
     return (
-        f"{_state(plan, done)}; {tokens}about {duration(seconds)} with "
-        f"{counted(workers, 'worker')} ({basis}){_unknown(plan, done)}"
+        f"{_state(cost, plan)}; {tokens}about {duration(cost.seconds)} with "
+        f"{counted(cost.workers, 'worker')} ({cost.basis}){cost.without}"
     )
 
 
@@ -257,17 +338,17 @@ def _operations(
     asked: Mapping[str, Config | None],
     done: Mapping[str, journals.Journal],
     workspace: Workspace,
-) -> tuple[str, Mapping[str, float]]:
+) -> tuple[float | None, Mapping[str, float]]:
     """Return the training tokens left, and the seconds of an epoch that operations suggest by arm.
 
-    Both are empty for a task that counts no operations.
+    None and empty for a task that counts no operations.
     """
     from ablate.data.kinds import source_of
 
     first = next(iter(plan.configs.values()))  # all arms of a scale read one corpus
     source = source_of(first.data, workspace.data) if first.data else None
     if source is None or not first.kind.slots:  # only a function's trials tell how long they take
-        return "", {}
+        return None, {}
     words, num_train = (*source.vocabulary(), source.sentence()), source.sizes()["train"]
     configs = plan.configs.items()
     work = {arm: cost.flops_per_token(config, *words) for arm, config in configs}
@@ -284,7 +365,7 @@ def _operations(
     for search in searches:
         if config := asked[search.planned.arm]:
             total += search.num_requests * cost.training_tokens(config, num_train)
-    return f"{total / 1e6:,.1f}M training tokens left: ", epoch_seconds
+    return total, epoch_seconds
 
 
 def _sizes(plan: Plan, workspace: Workspace) -> Iterator[str]:
@@ -307,66 +388,3 @@ def _unknown(plan: Plan, done: Mapping[str, journals.Journal]) -> str:
 def _request(search: PlannedSearch) -> Config | None:
     """The settings of a trial that the search may request; None if it evaluates a model."""
     return None if search.parents else resolve(merge(search.values, search.words.changes))
-
-
-@dataclass(frozen=True)
-class SearchLeft:
-    """The work that a search has left, if the search stops no trial early."""
-
-    planned: PlannedSearch
-    record: SearchRecord
-    num_requests: int
-    chains: Chains  # that confirm its winner; without one, those of its start values
-    confirming: Sequence[Trial]  # of these, the trials left that no earlier search has, too
-
-
-def _left(plan: Plan, store: Store) -> list[SearchLeft]:
-    """Return the work that each search has left."""
-    key, left, seen = plan.record.key, [], set[str]()
-    stored = study_record.read(store, key).searches if study_record.exists(store, key) else ()
-    for search, planned in zip(plan.searches, plan.record.searches, strict=True):
-        known = _known(search, planned, stored)
-        started = journals.read_all(store, known.trials)
-        asked = known.unrequested + len(known.trials) - sum(j.is_done for j in started.values())
-        chains = _confirming(plan, search, known, started)
-        ends = journals.read_all(store, [trial.id for trial in chains.trials])
-        seen |= {trial_id for trial_id, journal in ends.items() if journal.is_done}
-        # Arms that differ in later stages share trials: each counts for the first of them.
-        new = [trial for trial in chains.trials if trial.id not in seen]
-        left.append(SearchLeft(search, known, 0 if planned.shared else asked, chains, new))
-        seen |= {trial.id for trial in new}
-    return left
-
-
-def _known(
-    search: PlannedSearch, planned: SearchRecord, stored: Sequence[SearchRecord]
-) -> SearchRecord:
-    """Return the plan's record of a search, with the trials and the winner that are stored.
-
-    The key of a search that inherits changes with the winner from which it starts.
-    """
-    heir = (planned.arm, planned.repeat, planned.inherits, planned.over)
-    for one in stored:
-        inherited = planned.inherits and (one.arm, one.repeat, one.inherits, one.over) == heir
-        if one.key == search.key or inherited:
-            ended = one.ended or one.chosen is not None
-            # The plan's numbers, since the study's file may have changed; the stored trials.
-            known = replace(planned, trials=one.trials, chosen=one.chosen, key=one.key, ended=ended)
-            return replace(known, confirming=(), confirming_after=()) if ended else known
-    return planned
-
-
-def _confirming(
-    plan: Plan,
-    search: PlannedSearch,
-    known: SearchRecord,
-    started: Mapping[str, journals.Journal],
-) -> Chains:
-    """Return the chains that confirm a search's winner; without one, those of its start values."""
-    if known.ended and known.chosen is None:
-        return Chains((), ())
-    chosen = started.get(known.chosen or "")
-    values = chosen.trial.values if chosen else {}
-    # The search's own changes, such as fewer epochs, are not a part of what won.
-    winner = {key: value for key, value in values.items() if key not in search.words.changes}
-    return confirm_search(plan, search, winner)

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 
 from ablate.commands import _options
-from ablate.compare.formats import text
+from ablate.commands._answers import OneSpace, SpaceRow, Spaces
+from ablate.compare.formats import json, text
 from ablate.compare.text.plain import paragraph
 from ablate.space import space
 from ablate.space.row import Row
@@ -23,31 +24,76 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also check every row against the techniques, or against the task's settings",
     )
+    _options.add_json(parser)
     _options.add_code(parser, "with --check: a file that registers the space's task or techniques")
 
 
 def run(options: argparse.Namespace) -> str:
     """Return the list of search spaces, or one space, checked on request."""
     if options.name is None:
-        return list_spaces()
+        return json.written(_listed()) if options.format == "json" else list_spaces()
     loaded = space.load(options.name)
     if options.check:
         _options.executed_code(options)
         loaded.check()
+    if options.format == "json":
+        return json.written(Spaces(spaces=(_answer(loaded, whole=True),)))
     passed = (
         "\n\nChecked: every field exists and accepts its row's values." if options.check else ""
     )
     return show_space(loaded) + passed
 
 
+def _listed() -> Spaces:
+    """Return every space without its rows; one that cannot be read says why."""
+    return Spaces(
+        spaces=tuple(
+            _answer(one, whole=False) if isinstance(one, Space) else _broken(name, str(one))
+            for name, one in space.index().items()
+        )
+    )
+
+
+def _broken(name: str, why: str) -> OneSpace:
+    return OneSpace(name=name, origin="", tables=(), open=False, broken=why, num_rows=0, rows=None)
+
+
+def _answer(shown: Space, *, whole: bool) -> OneSpace:
+    return OneSpace(
+        name=shown.name,
+        origin=_origin(shown),
+        tables=tuple(shown.tables),
+        open=shown.open,
+        broken="",
+        num_rows=len(shown.rows),
+        rows=tuple(map(_answer_row, shown.rows)) if whole else None,
+    )
+
+
+def _answer_row(row: Row) -> SpaceRow:
+    varies = bool(row.same_as or row.by_corpus)
+    return SpaceRow(
+        name=row.name,
+        field=row.field or None,
+        values=None if varies else str(row.domain),
+        by_corpus={corpus: str(domain) for corpus, domain in (row.by_corpus or {}).items()},
+        same_as=row.same_as,
+        condition=str(row.condition or ""),
+        description=row.description or "",
+        note=row.note or "",
+        source=row.source or "",
+        printed=row.printed,
+    )
+
+
 def list_spaces() -> str:
     """List every space, one line each."""
     headings = ["Name", "Paper", "Rows", "Kind", "Tables"]
     rows = [
-        [name, _origin(s), str(len(s.rows)), "open" if s.open else "fixed", ", ".join(s.tables)]
-        if isinstance(s, Space)
-        else [name, "", "", "broken", str(s)]
-        for name, s in space.index().items()
+        [s.name, "", "", "broken", s.broken]
+        if s.broken
+        else [s.name, s.origin, str(s.num_rows), "open" if s.open else "fixed", ", ".join(s.tables)]
+        for s in _listed().spaces
     ]
     return "\n".join(text.aligned(headings, rows))
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple, replace
 
 from ablate.commands import _options
-from ablate.compare.formats import table_of, text
+from ablate.commands._answers import ArmStatus, Counts, Status, StudyStatus, Trouble
+from ablate.compare.formats import json, table_of, text
 from ablate.engine.failures import last_output
-from ablate.errors import TrialError
+from ablate.errors import ConfigError, TrialError
 from ablate.results.looks import looks_of
 from ablate.results.replication import counted
 from ablate.store import glance, printed, states, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
 from ablate.store.journal import Journal
-from ablate.store.outcome import Status
+from ablate.store.outcome import Status as Ended
 from ablate.store.states import STATES
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
@@ -37,17 +39,68 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="show what a trial printed; in place of the study, name the trial by its id (a unique "
         "prefix is enough)",
     )
+    _options.add_json(parser)
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Return the progress of all studies or of a single one, or what a trial printed."""
+    if options.format == "json":
+        if options.log:
+            raise ConfigError("--log is text. Instead: leave out --format json.")
+        return json.written(status(_options.workspace(options), options.study))
     if options.log:
         return show_log(_options.workspace(options).store, options.study)
     return show_status(_options.workspace(options), options.study)
 
 
 COLUMNS = (*STATES, "in all")
+
+
+def status(workspace: Workspace, name: str | None) -> Status:
+    """Return the progress of every study, or of one with its troubles."""
+    store = workspace.store
+    if name is None:
+        studies = (
+            _progress(workspace, study_record.read(store, key)) for key in study_record.names(store)
+        )
+        return Status(studies=tuple(studies))
+    record = study_record.read(store, name)
+    one = _progress(workspace, record)
+    troubled = _troubled(store, glance.read_all(store, record.trial_ids()))
+    troubles = tuple(_trouble(trial_id, journal) for trial_id, journal in troubled.items())
+    return Status(studies=(replace(one, troubles=troubles),))
+
+
+def _progress(workspace: Workspace, record: StudyRecord) -> StudyStatus:
+    """Return how far a study is, from a glance at each journal."""
+    known = glance.read_all(workspace.store, record.trial_ids())
+    driver = running_driver(workspace, record.key)
+    alive = driver is not None
+    arms = (
+        ArmStatus(arm=a.name, counts=_counts(record, a.name, known, alive)) for a in record.arms
+    )
+    return StudyStatus(
+        study=record.key,
+        question=record.question,
+        driver=driver,
+        resume=record.resume,
+        imported=record.imported,
+        looks=str(looks_of(record)),
+        counts=_counts(record, None, known, alive),
+        arms=tuple(arms),
+        troubles=None,
+    )
+
+
+def _trouble(trial_id: str, journal: Journal) -> Trouble:
+    return Trouble(
+        trial=trial_id,
+        name=journal.trial.name,
+        status=journal.status,
+        attempts=len(journal.attempts),
+        reason=journal.outcome.reason if journal.outcome else None,
+    )
 
 
 def show_status(workspace: Workspace, name: str | None) -> str:
@@ -59,11 +112,7 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     if not keys:
         none = f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
         return "\n".join(text.sentences([none]))
-    rows = []
-    for key in keys:
-        record, driver = study_record.read(store, key), running_driver(workspace, key)
-        known = glance.read_all(store, record.trial_ids())
-        rows.append([key, *_counts(record, None, known, driver is not None)])
+    rows = [[study.study, *_shown(study.counts)] for study in status(workspace, None).studies]
     return "\n".join(text.lines(table_of(["study", *COLUMNS], rows)))
 
 
@@ -82,20 +131,26 @@ def show_log(store: Store, trial_id: str | None) -> str:
 
 
 def _one(workspace: Workspace, record: StudyRecord) -> str:
-    # A glance at each journal; those in trouble alone are parsed whole, below.
-    known = glance.read_all(workspace.store, record.trial_ids())
-    driver = running_driver(workspace, record.key)
+    progress = _progress(workspace, record)
+    driver = progress.driver
     lines = [f"{record.key}: {record.question}"]
     lines = text.sentences(lines)
-    lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
-    alive = driver is not None
-    rows = [[arm.name, *_counts(record, arm.name, known, alive)] for arm in record.arms]
+    if record.imported:
+        lines = [f"{record.key}: imported from {record.imported}", ""]
+    else:
+        lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
+    rows = [[one.arm, *_shown(one.counts)] for one in progress.arms]
     if len(rows) > 1:
-        rows.append(["all arms", *_counts(record, None, known, alive)])
+        rows.append(["all arms", *_shown(progress.counts)])
     lines += text.lines(table_of(["arm", *COLUMNS], rows))
     lines += _looks(record)
-    troubled = [trial_id for trial_id, seen in known.items() if seen.is_troubled]
-    return "\n".join([*lines, *_troubles(journals.read_all(workspace.store, troubled))])
+    known = glance.read_all(workspace.store, record.trial_ids())
+    return "\n".join([*lines, *_troubles(_troubled(workspace.store, known))])
+
+
+def _troubled(store: Store, known: Mapping[str, Glance]) -> Mapping[str, Journal]:
+    """The journals of trials in trouble, which alone are parsed whole."""
+    return journals.read_all(store, [trial for trial, seen in known.items() if seen.is_troubled])
 
 
 def _looks(record: StudyRecord) -> list[str]:
@@ -114,7 +169,7 @@ def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
     lines: list[str] = []
     for trial_id, journal in troubled.items():
         name = f"{journal.trial.name} ({trial_id})"
-        if journal.outcome and journal.status in (Status.FAILED, Status.DIVERGED):
+        if journal.outcome and journal.status in (Ended.FAILED, Ended.DIVERGED):
             lines.append(f"{journal.status}: {name}: {journal.outcome.reason or ''}")
             lines += _traceback(journal.outcome.frames or "", lines)
             last = last_output(journal)  # shown once, if several trials printed the same
@@ -143,7 +198,11 @@ def _repeated(journal: Journal) -> str:
 
 def _counts(
     record: StudyRecord, arm: str | None, known: Mapping[str, Glance], alive: bool
-) -> list[str]:
+) -> Counts:
     ends = {trial_id: seen.status for trial_id, seen in known.items()}
     counted = states.counts(record, arm, ends, alive)
-    return [str(number) for number in (*(counted[each] for each in STATES), counted.total())]
+    return Counts(**{each.value: counted[each] for each in STATES}, in_all=counted.total())
+
+
+def _shown(counts: Counts) -> list[str]:
+    return [str(number) for number in astuple(counts)]

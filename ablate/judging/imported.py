@@ -16,11 +16,12 @@ from typing import Any
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
 from ablate.judging.rows import Row
+from ablate.results.sizes import size_on_scale
 from ablate.results.spread import mean, spread
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
-from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
+from ablate.store.study_record import ArmRecord, Look, PlannedTrial, StudyRecord
 
 SCALE = "imported"  # in the study's key
 RUNNER = "imported"  # of trials that were not run here
@@ -29,7 +30,26 @@ NOTHING: Mapping[str, Any] = {  # of a study of ablate's
     "question": "", "paper": "", "tables": (), "file": "",
     "corpus": "", "corpus_digest": "", "level": "",
 }  # fmt: skip
+IN_ORDER = (
+    "Without seeds, the arms' runs are paired in the order of rows. That is fair only if all runs "
+    "are independent and the order says nothing of the results: then the pairs are arbitrary, and "
+    "the test is right and merely weaker than one of shared seeds."
+)
 DEAR = 1.1  # an arm that costs this many times as much as its base is a caution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """The looks at a study that was run elsewhere, in numbers of pairs."""
+
+    looks: tuple[int, ...] = ()  # planned before the first; empty: one, at the end
+    made: tuple[int, ...] = ()  # this one, too; empty: this is the only one
+    seen: tuple[str, ...] = ()  # the seeds in the order in which they were seen, as far as known
+
+    @property
+    def holds(self) -> bool:
+        """Return whether looks were planned, and none was made but these."""
+        return bool(self.looks) and set(self.made) <= set(self.looks)
 
 
 @dataclass(frozen=True)
@@ -48,29 +68,41 @@ def imported(
     source: str,
     command: str = "",
     margin: str | float | None = None,
+    plan: Planned = Planned(),
+    in_order: bool = False,
 ) -> Imported:
     """The study that these rows are of; `base` is the arm that others are compared with."""
-    seeds = _in_order({row.seed for row in rows})
+    seeds = _in_order({row.seed for row in rows}, plan.seen)
     trials = [_trial(row, seeds.index(row.seed), _key(source), metric) for row in rows]
     names = _base_first(dict.fromkeys(row.arm for row in rows), base)
     record = StudyRecord(
         name=_key(source),
         scale=SCALE,
         command=command,
-        # Every arm's rows are all there is of it: none is waited for.
-        num_seeds=min(sum(row.arm == name for row in rows) for name in names),
+        num_seeds=plan.looks[-1] if plan.holds else max(pairs_with(rows, base).values()),
         base_arm=base,
         arms=tuple(ArmRecord(name=name) for name in names),
         trials=tuple(
             _planned(trial, seeds.index(row.seed)) for trial, row in zip(trials, rows, strict=True)
         ),
-        notes=tuple(_notes(rows, base)),
+        notes=(*([IN_ORDER] if in_order else []), *_notes(rows, base)),
         judged_by=metric,
+        margin=size_on_scale("margin", margin, metric, source),
+        looks=plan.looks,
+        made=tuple(Look(num=num) for num in plan.made),
         imported=source,
         **NOTHING,
     )
     pairs = zip(trials, rows, strict=True)
     return Imported(record, {trial.id: _journal(trial, row, metric) for trial, row in pairs})
+
+
+def pairs_with(rows: Sequence[Row], base: str) -> dict[str, int]:
+    """Arm -> how many of its seeds the base has, too; without the base."""
+    seeds: dict[str, set[str]] = {}
+    for row in rows:
+        seeds.setdefault(row.arm, set()).add(row.seed)
+    return {arm: len(own & seeds[base]) for arm, own in seeds.items() if arm != base}
 
 
 def _planned(trial: Trial, seed_index: int) -> PlannedTrial:
@@ -109,9 +141,15 @@ def _key(source: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_") or "results"
 
 
-def _in_order(seeds: Iterable[str]) -> list[str]:
-    """Seeds by number, then those that are no numbers, by name."""
-    return sorted(seeds, key=lambda seed: (_as_number(seed) is None, _as_number(seed) or 0, seed))
+def _in_order(seeds: Iterable[str], seen: Sequence[str]) -> list[str]:
+    """First the seeds that were seen first. Others by number, then those that are no numbers."""
+    rank = {seed: at for at, seed in enumerate(seen)}
+
+    def order(seed: str) -> tuple[int, bool, int, str]:
+        number = _as_number(seed)
+        return rank.get(seed, len(rank)), number is None, number or 0, seed
+
+    return sorted(seeds, key=order)
 
 
 def _as_number(seed: str) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,10 @@ from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
 from ablate.errors import ConfigError, unknown
 from ablate.judging import files
-from ablate.judging.imported import Imported, imported, metric_of
+from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
 from ablate.judging.ledger import Ledger
 from ablate.judging.rows import Columns, Records, Row, checked
+from ablate.results.check_looks import check_looks
 from ablate.store import study_record
 from ablate.store.store import Store
 
@@ -27,6 +28,7 @@ class Question:
     scale: str = "linear"
     base: str | None = None  # none: the arm of the first row
     margin: str | float | None = None
+    looks: tuple[int, ...] = ()
     ledger: str | None = None
     command: str = ""
 
@@ -37,10 +39,11 @@ def judge(
     arm: str | Sequence[str],
     metric: str,
     better: str,
-    seed: str = "seed",
+    seed: str | None = "seed",
     base: str | None = None,
     scale: str = "linear",
     margin: str | float | None = None,
+    looks: Sequence[int] = (),
     last: str | None = None,
     cost: str | None = None,
     ledger: str | None = None,
@@ -53,10 +56,12 @@ def judge(
         arm: The column that names a variant; several columns name it together.
         metric: The column of the number that decides.
         better: `"higher"` or `"lower"`: which values of it are better.
-        seed: The column of a run's seed. Arms are compared seed by seed.
+        seed: The column of a run's seed. Arms are compared seed by seed. None: runs have no seeds,
+            and are paired in the order of rows.
         base: The arm that others are compared with. Default: that of the first row.
         scale: `"linear"` compares differences, `"log"` ratios, `"logit"` ratios of odds.
         margin: A difference too small to matter: arms within it are called the same.
+        looks: The numbers of seeds at which results are looked at, as planned before the first.
         last: Of several rows of a run, take the one with the largest number in this column.
         cost: The column of what a run cost, in any unit: arms of unequal cost are named.
         ledger: A file that counts every variant that was ever judged against this base.
@@ -64,7 +69,13 @@ def judge(
     names = (arm,) if isinstance(arm, str) else tuple(arm)
     columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last)
     question = Question(
-        columns=columns, better=better, scale=scale, base=base, margin=margin, ledger=ledger
+        columns=columns,
+        better=better,
+        scale=scale,
+        base=base,
+        margin=margin,
+        looks=tuple(looks),
+        ledger=ledger,
     )
     source, records = _records(results)
     return judged(records, question, source).summary
@@ -78,12 +89,44 @@ def judged(records: Records, question: Question, source: str) -> Material:
     if base not in names:
         raise ConfigError(unknown("arm", base, names, f"{source}: base"))
     metric = metric_of(question.columns.metric, question.better, question.scale, rows)
+    ledger = None if question.ledger is None else Ledger(question.ledger)
+    plan = _plan(rows, question, ledger, base, source)
     study = imported(
-        rows, metric, base=base, source=source, command=question.command, margin=question.margin
+        rows,
+        metric,
+        base=base,
+        source=source,
+        command=question.command,
+        margin=question.margin,
+        plan=plan,
+        in_order=question.columns.seed is None,
     )
-    if question.ledger is not None:
-        study = _as_remembered(study, rows, Ledger(question.ledger), base)
+    if ledger is not None:
+        study = _as_remembered(study, rows, ledger, base, plan.looks)
     return Material(summarise(study.record, study.journals), study.journals)
+
+
+def _plan(
+    rows: Sequence[Row], question: Question, ledger: Ledger | None, base: str, source: str
+) -> Planned:
+    """The planned looks, and those that were made: now, and before as far as a ledger knows."""
+    now = set(pairs_with(rows, base).values())
+    if question.looks:
+        last = max(question.looks)
+        check_looks(question.looks, last, "seeds", f"{source}: --looks")
+    if ledger is None:
+        # The seeds of a look are those of the first rows, as a log that grows has them.
+        seen = tuple(dict.fromkeys(row.seed for row in rows)) if question.looks else ()
+        return Planned(looks=question.looks, made=_sorted(now if question.looks else ()), seen=seen)
+    name = question.columns.metric
+    looks = ledger.planned(rows, base, name, question.looks)
+    before = {num for known in ledger.history(rows, base, name).values() for num in known.looks}
+    made = _sorted(before | now if looks or before - now else ())
+    return Planned(looks=looks, made=made, seen=ledger.seen(rows, base, name))
+
+
+def _sorted(numbers: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(numbers))
 
 
 def draw(ledger: str, num: int) -> list[str]:
@@ -100,7 +143,9 @@ def keep(material: Material, store: Store, name: str) -> str:
     return record.key
 
 
-def _as_remembered(study: Imported, rows: Sequence[Row], ledger: Ledger, base: str) -> Imported:
+def _as_remembered(
+    study: Imported, rows: Sequence[Row], ledger: Ledger, base: str, looks: tuple[int, ...]
+) -> Imported:
     """The study with what the ledger knows of its variants; then the ledger knows it, too."""
     metric = study.record.metric.shown
     history = ledger.history(rows, base, metric)
@@ -114,7 +159,7 @@ def _as_remembered(study: Imported, rows: Sequence[Row], ledger: Ledger, base: s
         notes.append(
             "All seeds were drawn by the ledger, and no variant was judged on them before."
         )
-    ledger.add(rows, base, metric)
+    ledger.add(rows, base, metric, looks)
     return replace(study, record=replace(study.record, judged_before=before, notes=tuple(notes)))
 
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ablate.errors import DamagedError, StoreError
+from ablate.errors import ConfigError, DamagedError, StoreError
 from ablate.judging.rows import Row
 
 LARGEST_SEED = 2**31 - 1  # what every framework takes
@@ -35,6 +35,7 @@ class Judged:
     arm: str
     values: Mapping[str, float | None]
     when: str
+    looks: Sequence[int] = ()  # planned when it was judged first
 
 
 @dataclass(frozen=True)
@@ -57,23 +58,50 @@ class Ledger:
 
     def history(self, rows: Sequence[Row], base: str, metric: str) -> dict[str, History]:
         """By arm of these rows; without the base, which is no variant of itself."""
-        now = _values(rows)
-        variants = self._variants(base, metric)
-        matched = {arm: _matching(arm, own, variants) for arm, own in now.items() if arm != base}
-        known = {at for at in matched.values() if at is not None}
-        others = len(variants) - len(known)
+        matched = self._matched(rows, base, metric)
+        known = {id(variant) for variant in matched.values() if variant is not None}
+        others = len(self._variants(base, metric)) - len(known)
         return {
-            arm: History(() if at is None else variants[at].looks, others)
-            for arm, at in matched.items()
+            arm: History(() if variant is None else variant.looks, others)
+            for arm, variant in matched.items()
         }
 
-    def add(self, rows: Sequence[Row], base: str, metric: str) -> None:
+    def _matched(self, rows: Sequence[Row], base: str, metric: str) -> dict[str, _Variant | None]:
+        """Arm -> the variant that it was judged as before."""
+        variants = self._variants(base, metric)
+        matched = {
+            arm: _matching(arm, own, variants) for arm, own in _values(rows).items() if arm != base
+        }
+        return {arm: None if at is None else variants[at] for arm, at in matched.items()}
+
+    def planned(
+        self, rows: Sequence[Row], base: str, metric: str, looks: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """The looks that were planned for these arms before any of them was judged."""
+        known = self._matched(rows, base, metric)
+        plans = {variant.planned for variant in known.values() if variant}
+        first = next(iter(plans)) if len(plans) == 1 else () if plans else looks
+        if looks and looks != first:
+            was = f"looks at {', '.join(map(str, first))} seeds" if first else "one look"
+            raise ConfigError(
+                f"the ledger {self._file} has results of these arms, for which {was} had been "
+                "planned: a plan holds if it was made before the first look. Instead: leave "
+                "--looks out, or judge fresh seeds (--draw)."
+            )
+        return first
+
+    def seen(self, rows: Sequence[Row], base: str, metric: str) -> tuple[str, ...]:
+        """The seeds of these arms in the order in which they were judged."""
+        known = self._matched(rows, base, metric).values()
+        return tuple(dict.fromkeys(seed for v in known if v for seed in v.values))
+
+    def add(self, rows: Sequence[Row], base: str, metric: str, looks: tuple[int, ...] = ()) -> None:
         """Write down that these arms were judged; what is there already is not written again."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         said = {(j.base, j.metric, j.arm, *sorted(j.values.items())) for j in self._judged}
         for arm, values in _values(rows).items():
             if arm != base and (base, metric, arm, *sorted(values.items())) not in said:
-                judged = Judged(base, metric, arm, values, when)
+                judged = Judged(base, metric, arm, values, when, looks)
                 self._append({"judged": asdict(judged)})
                 self._judged.append(judged)
 
@@ -107,7 +135,7 @@ class Ledger:
             if (judged.base, judged.metric) == (base, metric):
                 at = _matching(judged.arm, judged.values, variants)
                 if at is None:
-                    variants.append(_Variant(judged.arm, {}, ()))
+                    variants.append(_Variant(judged.arm, {}, (), tuple(judged.looks)))
                     at = len(variants) - 1
                 variants[at] = variants[at].seen(judged.values)
         return variants
@@ -152,10 +180,12 @@ class _Variant:
 
     arm: str
     values: Mapping[str, float | None]
-    looks: tuple[int, ...]
+    looks: tuple[int, ...]  # that were made
+    planned: tuple[int, ...]
 
     def seen(self, values: Mapping[str, float | None]) -> _Variant:
-        return _Variant(self.arm, {**self.values, **values}, (*self.looks, len(values)))
+        looks = (*self.looks, len(values))
+        return _Variant(self.arm, {**self.values, **values}, looks, self.planned)
 
 
 def _matching(

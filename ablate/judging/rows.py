@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ablate.errors import ConfigError, unknown, wrong_value
 from ablate.results.replication import MIN_PAIRS
 
 Records = Sequence[Mapping[str, Any]]
+NO_SEEDS = (
+    " If the runs have no seeds, --in-order pairs the arms' runs in the order of rows, which is "
+    "fair if all runs are independent."
+)
+SORTED = 4  # by chance, two arms of four runs are both sorted in 1 of 288 files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +24,7 @@ class Columns:
     """Which columns say what. Several columns of an arm name it together."""
 
     arm: Sequence[str]
-    seed: str
+    seed: str | None  # None: runs have no seeds, and those of two arms pair in the order of rows
     metric: str
     cost: str | None = None  # in any unit
     last: str | None = None  # of several rows of one run, the one with the largest number counts
@@ -26,7 +32,7 @@ class Columns:
     @property
     def needed(self) -> list[str]:
         """All columns that have to be there."""
-        return [*self.arm, self.seed, self.metric, *filter(None, (self.cost, self.last))]
+        return [*self.arm, self.metric, *filter(None, (self.seed, self.cost, self.last))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +52,12 @@ def checked(records: Records, columns: Columns, source: str) -> list[Row]:
     have = list(dict.fromkeys(name for record in records for name in record))
     for name in columns.needed:
         if name not in have:
-            raise ConfigError(unknown("column", name, have, source))
+            hint = "" if name != columns.seed else NO_SEEDS
+            raise ConfigError(f"{unknown('column', name, have, source)}{hint}")
     rows = [_row(record, columns, source, at) for at, record in enumerate(records, 1)]
+    if columns.seed is None:
+        rows = _numbered(rows)
+        _refuse_sorted(rows, source)
     if columns.last is not None:
         rows = _last(rows, columns.last, source)
     _refuse_doubled(rows, source)
@@ -64,12 +74,39 @@ def _row(record: Mapping[str, Any], columns: Columns, source: str, at: int) -> R
     cost = columns.cost and _number(record.get(columns.cost), columns.cost, where)
     return Row(
         arm=arm,
-        seed=_text(record.get(columns.seed), columns.seed, where),
+        seed="" if columns.seed is None else _text(record.get(columns.seed), columns.seed, where),
         value=value if value is not None and math.isfinite(value) else None,
         cost=cost if cost and math.isfinite(cost) else None,
         place=at,
         cells=record,
     )
+
+
+def _numbered(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the number of each run of its arm in place of a seed."""
+    counts: Counter[str] = Counter()
+    numbered = []
+    for row in rows:
+        counts[row.arm] += 1
+        numbered.append(replace(row, seed=str(counts[row.arm])))
+    return numbered
+
+
+def _refuse_sorted(rows: Sequence[Row], source: str) -> None:
+    """Refuse rows that were sorted by their results: pairs of equal rank differ too little."""
+    by_arm: dict[str, list[float]] = {}
+    for row in rows:
+        if row.value is not None:
+            by_arm.setdefault(row.arm, []).append(row.value)
+    long = [values for values in by_arm.values() if len(values) >= SORTED]
+    for direction in (1, -1):
+        ordered = (sorted(values, reverse=direction < 0) == values for values in long)
+        if len(long) > 1 and all(ordered):
+            raise ConfigError(
+                f"{source}: the rows of every arm are sorted by their results, so they are not in "
+                "the order of the runs. Pairing the best run with the best makes differences look "
+                "more certain than they are. Instead: the rows in the order in which they were run."
+            )
 
 
 def _text(value: Any, column: str, where: str) -> str:

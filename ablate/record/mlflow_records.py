@@ -281,7 +281,7 @@ class Recorder:
     @property
     def idle_status(self) -> StudyStatus:
         """The study's status when no process runs it."""
-        finished = self._state().get("status") == StudyStatus.FINISHED
+        finished = self.record.imported or self._state().get("status") == StudyStatus.FINISHED
         return StudyStatus.FINISHED if finished else StudyStatus.INTERRUPTED
 
     def close(self) -> Delivery:
@@ -396,8 +396,9 @@ def sync(
     artifacts: str | Path,
     running: Collection[str] = (),
     on_progress: Callable[[str, int, int], None] | None = None,
+    keys: Sequence[str] | None = None,
 ) -> dict[str, Delivery]:
-    """Deliver what a server lacks of every study in the store.
+    """Deliver what a server lacks of the studies with these keys, or of every one in the store.
 
     `running`: the studies that another process runs now. Only their finished trials are delivered;
     that process delivers the others and the study's run. An error of one study holds up no other.
@@ -412,7 +413,8 @@ def sync(
         recorder.open(StudyStatus.RUNNING if key in running else recorder.idle_status)
         return recorder.deliver_finished() if key in running else recorder.close()
 
-    return {key: _or_error(deliver, key) for key in study_record.names(store)}
+    wanted = study_record.names(store) if keys is None else keys
+    return {key: _or_error(deliver, key) for key in wanted}
 
 
 def _is_there(known: Recorded | None, run: RunToWrite) -> bool:

@@ -152,6 +152,8 @@ class Cells:
         expected = [range(self._record.num_seeds), *(self._confirms(arm, s) for s in searches)]
         if arm.together and not searches:
             expected = [self._joint(0)]
+        if self._record.imported:  # every arm's rows are all there is of it: none is waited for
+            expected = []
         fates = dict.fromkeys((index for indices in expected for index in indices), MISSING)
         fates |= self._never_planned(arm)
         fates |= {trial.seed_index: self._fate(trial.id) for trial in finals}

@@ -168,6 +168,8 @@ OF_STUDIES: tuple[Fact[ToldOfStudy], ...] = (
     Fact("level", TEXT, lambda t: t.record.level, "word or character; null without a corpus"),
     Fact("base_arm", TEXT, lambda t: t.record.base_arm, "the arm that others are compared with"),
     Fact("status", TEXT, lambda t: t.status, "running, interrupted or finished"),
+    Fact("imported", TEXT, lambda t: t.record.imported, "the file that its results come from; null "
+         "if they were made here"),
     Fact("judged_by", TEXT, lambda t: json.dumps(asdict(t.record.metric)), ""),
 )  # fmt: skip
 TRIAL_FACTS = tuple(fact for fact in FACTS if not fact.by_study)

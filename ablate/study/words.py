@@ -25,8 +25,8 @@ from typing import Any
 from ablate.config import fields
 from ablate.config.fields import limited
 from ablate.errors import StudyError, wrong_value
+from ablate.results.check_looks import check_looks
 from ablate.results.sizes import check_size
-from ablate.study.check_looks import check_looks
 
 Values = Mapping[str, Any]
 UNCHANGED = (3, 1)  # reduction and min_epochs of early stopping

@@ -16,7 +16,9 @@ from scipy import stats
 
 import ablate
 from ablate.cli import main
-from ablate.errors import ConfigError
+from ablate.compare.statistics import anytime
+from ablate.compare.table.advice import Advice, advice
+from ablate.errors import ConfigError, StudyError
 from ablate.judging import files
 from ablate.results.verdict import Verdict
 
@@ -194,6 +196,85 @@ def test_kept_results_are_a_study_of_the_workspace(
     again = capsys.readouterr().out
     assert again.splitlines()[0].startswith("widths@imported")
     assert again.splitlines()[1:] == first.splitlines()[1:]
+    assert f"imported from {file}" in again.replace("\n", " ")
+    assert main(["query", "SELECT imported, status FROM studies", *place, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"imported": file, "status": "finished"}]
+    assert main(["compare", "widths", "takase2018doc", *place]) == 0
+    beside = capsys.readouterr().out
+    assert f"imported from {file}" in " ".join(beside.split())
+    assert "takase2018doc, Table 3" in beside
+    assert main(["report", "widths", "--static", *place]) == 0
+    (report,) = (tmp_path / "w").rglob("report.html")
+    assert "imported from" in report.read_text()
+
+
+def advised(records: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Advice]:
+    return {one.arm: one for one in advice(ablate.judge(records, **ASKED, **more))}
+
+
+def test_what_to_run_next():
+    assert "wide" not in advised(THREE)  # decided
+    close = rows({"plain": 0.0, "wide": 0.0012}, seeds=6)
+    more = advised(close)["wide"].more
+    comparison = ablate.judge(close, **ASKED).arm("wide").comparison
+    assert more is not None
+    assert more == comparison.more  # type: ignore[union-attr]
+    assert str(advised(close)["wide"]) == f"wide: {more} more seeds, 80%"
+    assert advised(rows({"plain": 0.0, "wide": 0.02}, seeds=2))["wide"].more == 1
+    assert advised(close, looks=(6, 9))["wide"].more == 3
+
+
+def test_planned_looks_are_judged_as_looks():
+    summary = ablate.judge(THREE, **ASKED, looks=(3, 6, 9))
+    assert str(summary.looks) == "looked at 6 seeds, as planned; next at 9"
+    plain = ablate.judge(THREE, **ASKED).arm("wide").comparison
+    planned = summary.arm("wide").comparison
+    assert planned.difference.p > plain.difference.p  # type: ignore[union-attr, operator]
+    with pytest.raises(StudyError, match="numbers that rise"):
+        ablate.judge(THREE, **ASKED, looks=(5, 3))
+
+
+def test_results_that_were_looked_at_between_planned_looks_are_judged_at_any_time():
+    summary = ablate.judge(THREE, **ASKED, looks=(3, 9))
+    assert not summary.looks.as_planned
+    deltas = summary.arm("wide").comparison.difference  # type: ignore[union-attr]
+    assert deltas.p == pytest.approx(anytime.p_value(deltas.deltas))
+
+
+def test_a_margin_makes_arms_the_same():
+    comparison = ablate.judge(THREE, **ASKED, margin=0.01).arm("drop").comparison
+    assert comparison is not None
+    assert comparison.verdict == Verdict.SAME
+
+
+def test_runs_without_seeds_pair_in_the_order_of_rows():
+    bare = [{key: value for key, value in row.items() if key != "seed"} for row in THREE]
+    with pytest.raises(ConfigError, match="--in-order"):
+        ablate.judge(bare, **ASKED)
+    summary = ablate.judge(bare, **ASKED, seed=None)
+    assert summary.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
+    assert any("order of rows" in note for note in summary.notes)
+    ranked = sorted(bare, key=lambda row: (row["model"], row["acc"]))
+    with pytest.raises(ConfigError, match="sorted by their results"):
+        ablate.judge(ranked, **ASKED, seed=None)
+
+
+def test_an_arm_with_other_seeds_than_its_base_waits_for_none():
+    uneven = [r for r in THREE if (r["model"], r["seed"]) not in (("wide", 0), ("plain", 5))]
+    comparison = ablate.judge(uneven, **ASKED).arm("wide").comparison
+    assert comparison is not None
+    assert (comparison.difference.num_pairs, comparison.reason) == (4, "")
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex", "html"])
+def test_every_format_says_what_to_run_next(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = written(tmp_path / "sweep.csv", rows({"plain": 0.0, "wide": 0.0012}))
+    assert main(["judge", file, *OPTIONS, "--format", form]) == 0
+    printed = capsys.readouterr().out
+    assert "Run next for wide" in printed
+    assert "params" not in printed
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy's, in MLflow's client
@@ -224,6 +305,6 @@ def test_runs_of_mlflow_and_trials_of_optuna(tmp_path: Path, capsys: pytest.Capt
     ):
         assert main(["judge", *asked, "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
-        tables.append({row["arm"]: (row["verdict"], row.get("p_holm")) for row in found})
+        tables.append({row["arm"]: (row["verdict"], row.get("p_holm")) for row in found["arms"]})
     assert tables[0]["wide"] == tables[1]["wide"]
     assert tables[0]["wide"][0] == "better"

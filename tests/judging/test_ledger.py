@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ablate
-from ablate.errors import DamagedError
+from ablate.compare.statistics import anytime
+from ablate.errors import ConfigError, DamagedError
 from ablate.judging.ledger import Ledger
 from ablate.results.verdict import Verdict
 from tests.judging.test_judge import ASKED, rows
@@ -80,6 +81,33 @@ def test_results_on_drawn_seeds_are_held_out_until_they_are_judged(tmp_path: Pat
     other = [{**r, "model": r["model"].replace("wide", "deep"), "acc": r["acc"] / 2} for r in fresh]
     second = ablate.judge(other, **ASKED, ledger=ledger)
     assert not any("drawn by the ledger" in note for note in second.record.notes)
+
+
+def test_an_arm_that_gets_more_seeds_is_judged_at_any_time(tmp_path: Path):
+    ledger, whole = str(tmp_path / "ledger.jsonl"), one_try(1, seeds=8)
+    early = [row for row in whole if row["seed"] in (5, 6, 7)]
+    assert ablate.judge(early, **ASKED, ledger=ledger).looks.is_one
+    later = ablate.judge(whole, **ASKED, ledger=ledger)
+    assert str(later.looks) == "looked at 3, 8 seeds; 8 were planned"
+    difference = later.arms[1].comparison.difference  # type: ignore[union-attr]
+    # In the order in which the seeds were seen, for which alone the test holds.
+    by_seed = {(row["model"], row["seed"]): row["acc"] for row in whole}
+    order = [5, 6, 7, 0, 1, 2, 3, 4]
+    deltas = [by_seed["plain", seed] - by_seed["try 1", seed] for seed in order]
+    assert difference.deltas == pytest.approx(deltas)
+    assert difference.p == pytest.approx(anytime.p_value(deltas))
+
+
+def test_looks_hold_if_they_were_planned_before_the_first(tmp_path: Path):
+    ledger, whole = str(tmp_path / "ledger.jsonl"), one_try(1, seeds=8)
+    early = [row for row in whole if row["seed"] < 5]
+    ablate.judge(early, **ASKED, ledger=ledger, looks=(5, 8))
+    later = ablate.judge(whole, **ASKED, ledger=ledger)
+    assert str(later.looks) == "looked at 5, 8 seeds, as planned"
+    unplanned = str(tmp_path / "other.jsonl")
+    ablate.judge(early, **ASKED, ledger=unplanned)
+    with pytest.raises(ConfigError, match="made before the first look"):
+        ablate.judge(whole, **ASKED, ledger=unplanned, looks=(5, 8))
 
 
 def test_a_damaged_ledger_is_not_read_around(tmp_path: Path):

@@ -90,10 +90,13 @@ def _study(
     db: Any, key: str, metric: Metric, units: Mapping[str, str], record: StudyRecord | None
 ) -> dict[str, Row]:
     rows: dict[str, Row] = {}
+    imported = record.imported if record else ""
+    source = f"{key}, imported from {imported}" if imported else key
     cells = rows_of(db, [*ARM_COLUMNS], OF_STUDY, [key])
     for arm in (row for row in cells if row["decides"]):
-        row = rows.setdefault(arm["arm"], Row(key, arm["arm"], arm["num_parameters"]))
-        column = (arm["corpus"] or "", arm["split"], metric.shown)
+        row = rows.setdefault(arm["arm"], Row(source, arm["arm"], arm["num_parameters"]))
+        split = "" if imported else arm["split"]  # what was imported has none
+        column = (arm["corpus"] or "", split, metric.shown)
         if arm["num"] or arm["split"] == "valid":
             row.values[*column, OURS] = _measured(arm, metric)
         if arm["published"] is not None:
@@ -191,7 +194,8 @@ def _paper(
 def _table(rows: list[Row]) -> Table:
     keys = {key for row in rows for key in row.values}
     columns = sorted(keys, key=lambda key: (key[0], key[1] != "valid", key[2], key[1], key[3]))
-    headings = [f"{corpus} {split}".strip() + f", {kind}" for corpus, split, _, kind in columns]
+    places = ((f"{corpus} {split}".strip(), kind) for corpus, split, _, kind in columns)
+    headings = [", ".join(filter(None, parts)) for parts in places]
     if any(unit != PERPLEXITY.shown for _, _, unit, _ in columns):
         headings = [f"{h} ({key[2]})" for h, key in zip(headings, columns, strict=True)]
     body = [

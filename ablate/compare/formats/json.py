@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 import json
@@ -16,10 +17,19 @@ EXACT = True
 
 def write(table: Table) -> str:
     """Return the table's rows as a list of JSON objects, with all digits."""
+    return written(rows_of(table))
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    """Return the table's rows, each by the names of its columns."""
     names = _numbered(table.headings)
-    rows = [dict(zip(names, map(_plain, row), strict=True)) for row in table.rows]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
+
+
+def written(value: Any) -> str:
+    """Return a value as JSON: rows, or a dataclass of `ablate.commands._answers`."""
     # `str` is for DuckDB's other types, such as UUIDs.
-    return json.dumps(rows, indent=1, ensure_ascii=False, default=str)
+    return json.dumps(_plain(value), indent=1, ensure_ascii=False, default=str)
 
 
 def _numbered(headings: Sequence[str]) -> list[str]:
@@ -35,6 +45,8 @@ def _numbered(headings: Sequence[str]) -> list[str]:
 
 def _plain(value: Any) -> Any:
     """A value that JSON can express: nan and inf as text, times in ISO 8601, keys as text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, datetime.datetime | datetime.date):
         return value.isoformat()
     if isinstance(value, Mapping):

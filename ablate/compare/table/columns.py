@@ -21,16 +21,16 @@ ALIKE = {"same trials": "same settings as", "same results": "same results as"}
 
 def arm_columns(summary: Summary) -> list[Column]:
     """The columns that this table has values for."""
-    digits, decides = decimals(summary), summary.split
-    splits = [s for s in SPLITS if any(s in arm.cells for arm in summary.arms)] or [decides]
+    digits, sized = decimals(summary), not summary.record.imported
+    splits = [s for s in SPLITS if any(s in arm.cells for arm in summary.arms)] or [summary.split]
     compared = (c.about(attrgetter("comparison")) for c in columns_of_tests(summary))
     tests = {column.name: column for column in compared}
     p_columns = [tests["p_holm"], tests["p_sign_flip"]]
     return [
         *_name_columns(summary),
         *([] if all(arm.counts.whole for arm in summary.arms) else [Column("n", _completed)]),
-        Column("params", lambda arm: count(arm.num_parameters)),
-        *(_split_column(split, decides, digits) for split in splits),
+        *([Column("params", lambda arm: count(arm.num_parameters))] if sized else []),
+        *(_split_column(split, summary, digits) for split in splits),
         *(
             column
             for index, metric in enumerate(summary.record.columns)
@@ -117,12 +117,14 @@ def _interval(interval: tuple[float, float]) -> str:
     return f"[{', '.join(map(_in_nats, interval))}]"
 
 
-def _split_column(split: str, decides: str, digits: int) -> Column:
+def _split_column(split: str, summary: Summary, digits: int) -> Column:
+    decides = split == summary.split
+
     def cell(arm: ArmSummary) -> str | Best:
         text = mean_and_spread(arm.cells.get(split), digits)
-        return Best(text) if arm.best and split == decides else text
+        return Best(text) if arm.best and decides else text
 
-    return Column(split, cell, first=2 if split == decides else 0)
+    return Column(summary.shown_split if decides else split, cell, first=2 if decides else 0)
 
 
 def _other_metric(index: int, metric: Metric, summary: Summary) -> list[Column]:
@@ -211,7 +213,7 @@ def _delta_heading(summary: Summary) -> str:
     against = " row above" if summary.record.design == "path" else " base"
     shown = "" if elsewhere_noted(summary) else against
     interval = interval_heading(summary).replace(" of the", " of\nthe")
-    return f"{delta_name(summary)}{shown}, {summary.split}\n[{interval}]"
+    return f"{delta_name(summary)}{shown}, {summary.shown_split}\n[{interval}]"
 
 
 def delta_name(summary: Summary) -> str:

@@ -10,6 +10,7 @@ from ablate.compare.statistics.power import MAX_PAIRS
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
 from ablate.compare.table import costs
+from ablate.compare.table.advice import advice
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
@@ -42,6 +43,8 @@ def settings(summary: Summary) -> Iterable[str]:
     digits = shown.decimals(summary)
     floors = [f"{decimal(summary.floor[s], digits)} {s}" for s in SPLITS if s in summary.floor]
     best = f" · best possible {', '.join(floors)}" if floors else ""
+    if record.imported:
+        yield f"imported from {record.imported}"
     yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
     yield from filter(None, [str(summary.looks), *_other_seeds(record)])
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials and not arm.together])
@@ -63,10 +66,19 @@ def _other_seeds(record: StudyRecord) -> Iterable[str]:
 def _repeated(summary: Summary) -> str:
     """The searches and seeds, and which of them are paired."""
     replication, seeds = summary.replication, summary.record.seeds
+    if summary.record.imported:
+        return f"{_range_of_seeds(summary)}, paired"
     if replication.num_searches is None:
         return f"{seeds}, paired"
     confirmed = "each confirmed" if replication.num_searches > 1 else "confirmed"
     return f"{replication.searches} an arm, {confirmed} on {seeds}, paired by {replication.unit}"
+
+
+def _range_of_seeds(summary: Summary) -> str:
+    """`5 seeds`, or `3 to 7 seeds`: arms that were run elsewhere may have different ones."""
+    numbers = [arm.counts.planned for arm in summary.arms]
+    low = min(numbers)
+    return counted(low, "seed") if low == max(numbers) else f"{low} to {max(numbers)} seeds"
 
 
 def _range(numbers: Sequence[int]) -> str:
@@ -112,14 +124,20 @@ def _result(ensemble: EnsembleResult, summary: Summary) -> str:
     return ", ".join([*cells, *([] if above == NONE else [f"{above} above floor"])])
 
 
+def run_next(summary: Summary) -> Iterable[str]:
+    """What to run next, of results that were made elsewhere; a study's own plan says it."""
+    if summary.record.imported:
+        yield from (f"Run next for {one}" for one in advice(summary))
+
+
 def verdicts(summary: Summary) -> Iterable[str]:
     """How to read the verdicts, and what the marks mean."""
     replication = summary.replication
     if summary.num_comparisons and not replication.of_settings_found:
         over = "" if replication.unit == "seed" else " over searches"
         yield (
-            f"Verdicts: paired {summary.looks.test}{over} on {summary.metric.scale_name} of "
-            f"{summary.split}, Holm-corrected over {_family(summary)} at "
+            f"Verdicts: paired {summary.looks.test}{over} on {_decides_on(summary)}, "
+            f"Holm-corrected over {_family(summary)} at "
             f"{100 * summary.alpha:g}%, from {MIN_PAIRS} pairs on. Intervals are each row's own."
         )
         yield from _about_same(summary)
@@ -158,11 +176,19 @@ def _about_looks(summary: Summary) -> Iterable[str]:
         texts = (f"{', '.join(names)} at {at} of {of}" for at, names in stopped.items())
         yield f"Decided by a planned look, and trained no more: {'; '.join(texts)}."
     if not looks.as_planned and not summary.replication.of_settings_found:
+        imported = summary.record.imported
+        fresh = "ablate judge --ledger FILE --draw NUM" if imported else "ablate study --replicate"
         yield (
             f"These {plural(looks.unit)} were looked at in another way than was planned. Verdicts "
             "and intervals therefore hold at any number of them, and decide later than a t-test. "
-            f"Fresh {plural(looks.unit)} (ablate study --replicate) are judged by one."
+            f"Fresh {plural(looks.unit)} ({fresh}) are judged by one."
         )
+
+
+def _decides_on(summary: Summary) -> str:
+    """The metric and the split, on its scale; what was imported has no split."""
+    of = "" if summary.record.imported else f" of {summary.split}"
+    return f"{summary.metric.scale_name}{of}"
 
 
 def _family(summary: Summary) -> str:

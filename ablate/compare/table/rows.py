@@ -91,6 +91,11 @@ class Summary:
         return self.metric.shown
 
     @property
+    def shown_split(self) -> str:
+        """What the column of the deciding numbers is of; imported ones have no split."""
+        return self.metric.shown if self.record.imported else self.split
+
+    @property
     def whole(self) -> bool:
         """Return whether every arm has every planned result."""
         return all(arm.whole for arm in self.arms)

@@ -39,7 +39,7 @@ def study_table(
         title=f"{record.key} · {source}" if source else record.key,
         question=record.question,
         settings=list(notes.settings(summary)),
-        below=list(notes.ensembles(summary)),
+        below=[*notes.ensembles(summary), *notes.run_next(summary)],
         warnings=list(notes.holes(summary)),
         notes=list(notes.verdicts(summary)),
         cautions=list(notes.cautions(summary)),
@@ -105,7 +105,7 @@ def every_test(summary: Summary) -> Table | None:
     arms = [(_less_another(summary, arm.name), arm.comparison) for arm in summary.arms]
     rows = [*arms, *((effect.names, effect) for effect in effects)]
     columns = [
-        Column(f"difference, {summary.split}", itemgetter(0), left=True),
+        Column(f"difference, {summary.shown_split}", itemgetter(0), left=True),
         *(column.about(itemgetter(1)) for column in shown.columns_of_tests(summary)),
     ]
     compared = [(name, tested) for name, tested in rows if tested]

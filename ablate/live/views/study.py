@@ -50,6 +50,7 @@ def _now(study: Followed, params: Mapping[str, str]) -> Block:
     pairs: list[tuple[str, Any]] = [
         ("trials", Bar(counts)),
         ("state", "running" if study.driver else "not running"),
+        *([("imported from", record.imported)] if record.imported else []),
         *([("time left", f"about {duration(left)}")] if left is not None else []),
         ("trained so far", duration(study.material.summary.seconds)),
         *forecast.spent(study),
