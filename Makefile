@@ -6,7 +6,7 @@ DOCS_READY := $(VENV)/.docs-ready
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
-	test-cluster attack mutate clean
+	test-cluster attack mutate calibrate clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -56,6 +56,9 @@ attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick -
 
 mutate: $(READY)  # does a test notice each small change of the code? ARGS="--only tune --number 20"
 	$(VENV)/bin/python -m tests.mutate $(ARGS)
+
+calibrate: $(READY)  # how often tables err, measured: writes docs/calibration.md; ARGS="--all", "--quick"
+	$(VENV)/bin/python -m tests.calibration $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/paper_scale.py

@@ -5,7 +5,8 @@ confirm one search's winner share that search's luck, and are averaged into one 
 
 Below three searches an arm, it is unknown how much searches vary. A pair is then a seed,
 intervals are of the settings that were found, and there is no verdict: arms that differ only by
-chance, tuned by one search each, were called different in 11 to 23% of simulated tables.
+chance, tuned by one search each, were called different in 11 to 23% of simulated tables. (The twin
+of tuned arms in docs/calibration.md does the same to three searches.)
 """
 
 from __future__ import annotations

@@ -203,28 +203,6 @@ def test_results_over_all_seeds_are_one_for_each_search(by_hand):
     assert Replication(num_seeds=5).groups([0, 1, 5]) == [[0], [1], [5]]
 
 
-def drawn(generator, num: int, size: int) -> list[list[float]]:
-    """Searches whose seeds share their luck."""
-    luck = generator.normal(4.0, 0.03, num)
-    return [[*generator.normal(each, 0.02, size)] for each in luck]
-
-
-def test_one_more_tuned_run_is_called_not_reproduced_no_more_often_than_stated():
-    """Published numbers are drawn like our own, from one search and one seed. A test that took
-    the seeds of a search for independent would call far too many of them not reproduced."""
-    generator, num, unit = np.random.default_rng(6), 2000, PERPLEXITY
-    wrong = by_seeds = 0
-    for _ in range(num):
-        ours, ((there,),) = drawn(generator, 4, 5), drawn(generator, 1, 1)
-        word = judged(ours, math.exp(there), unit, of="search")
-        wrong += word.startswith("not reproduced")
-        alone = judged([[each] for pair in ours for each in pair], math.exp(there), unit)
-        by_seeds += alone.startswith("not reproduced")
-    assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
-    assert wrong > 0.02 * num
-    assert by_seeds > 1.5 * wrong
-
-
 def test_the_mean_of_clustered_seeds_is_called_reproduced_as_rarely_as_stated():
     generator, num, unit = np.random.default_rng(8), 1000, PERPLEXITY
     wrong = by_seeds = 0

@@ -1,4 +1,4 @@
-"""The statistics against scipy, against enumeration, and against simulations with known truths."""
+"""The statistics against scipy and against enumeration. docs/calibration.md has what they cover."""
 
 from __future__ import annotations
 
@@ -55,30 +55,6 @@ def test_the_sampled_sign_flip_test_comes_close_to_the_exact_one():
     assert ours.sign_flip_test(deltas) == ours.sign_flip_test(deltas)
 
 
-NOISES = {  # of a difference: its draws, its true mean, and how often a 95% interval must cover it
-    "normal": (lambda draw, size: draw.normal(0.3, 1, size), 0.3, (0.94, 0.96)),
-    "of two skewed arms": (
-        lambda draw, size: draw.exponential(1, size) - draw.exponential(1, size),
-        0.0,
-        (0.945, 0.98),
-    ),
-    "far outliers": (lambda draw, size: draw.standard_t(3, size), 0.0, (0.94, 0.975)),
-    "skewed": (lambda draw, size: draw.lognormal(0, 0.5, size), np.exp(0.125), (0.90, 0.94)),
-    "very skewed": (lambda draw, size: draw.exponential(1, size), 1.0, (0.86, 0.92)),
-}
-
-
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("num", [3, 4, 5, 8, 12])
-def test_the_interval_that_is_shown_covers_as_often_as_the_docs_say(noise, num):
-    """4000 tables each. With three or four pairs, a bootstrap covers only 76 and 87%."""
-    draws, truth, (least, most) = NOISES[noise]
-    samples = draws(np.random.default_rng(7), (4000, num))
-    intervals = [ours.t_interval(sample) for sample in samples]
-    covered = np.mean([low <= truth <= high for low, high in intervals if low is not None])
-    assert least <= covered <= most
-
-
 def test_holm_by_hand():
     assert ours.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert ours.holm([0.5, 0.9]) == [1.0, 1.0]
@@ -87,19 +63,6 @@ def test_holm_by_hand():
 
 def test_holm_counts_comparisons_that_have_no_result_yet():
     assert ours.holm([0.01, None, None]) == [0.03, None, None]
-
-
-def test_holm_keeps_the_error_of_the_family():
-    """Nine comparisons to one base arm that share its noise, three of them with an effect."""
-    generator = np.random.default_rng(11)
-    num_tables, num_arms, num_seeds, wrong = 1000, 9, 5, 0
-    effects = np.array([-1.5] * 3 + [0.0] * 6)
-    for _ in range(num_tables):
-        base = generator.normal(size=num_seeds)
-        arms = generator.normal(size=(num_arms, num_seeds)) + effects[:, None]
-        corrected = ours.holm([ours.t_test(arm - base) for arm in arms])
-        wrong += any(p is not None and p <= 0.05 for p in corrected[3:])
-    assert stats.binomtest(wrong, num_tables, 0.05, alternative="greater").pvalue > 0.01
 
 
 def test_verdicts_name_a_direction_only_where_the_corrected_test_does():

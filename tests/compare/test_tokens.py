@@ -114,24 +114,6 @@ def test_with_the_required_number_of_sentences_it_covers_nearly_at_its_rate():
     assert 0.93 < covered / num < 0.99
 
 
-@pytest.mark.parametrize(("num_sentences", "together"), [(100, 0.0), (100, 0.6), (400, 0.6)])
-def test_it_covers_where_neighbouring_sentences_are_alike(num_sentences, together):
-    """Differences of neighbours correlate; sentences drawn one by one would cover 78%."""
-    generator, num, covered, alone = np.random.default_rng(7), 250, 0, 0
-    numbers = np.arange(num_sentences)
-    for _ in range(num):
-        draws, deltas = generator.normal(size=num_sentences + 30), [0.0]
-        for draw in draws:
-            deltas.append(together * deltas[-1] + math.sqrt(1 - together**2) * draw)
-        first = np.array(deltas[-num_sentences:])
-        found = tokens.sentence_bootstrap(first, 0 * first, numbers, num_resamples=200)
-        low, high = found.interval
-        covered += low <= 0 <= high
-        alone += abs(first.mean()) <= 1.96 * stats.sem(first)
-    assert stats.binomtest(covered, num, 0.92, alternative="less").pvalue > 0.01
-    assert together == 0 or alone / num < 0.85
-
-
 BASE = {**small_studies.BASE, "corpus.train_tokens": 2000, "corpus.eval_tokens": 600}
 
 

@@ -18,8 +18,8 @@ from ablate.compare.across.matched import Exchange
 from ablate.compare.formats import Table, table_of, table_of_values, text
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import within
 from ablate.compare.statistics.clusters import MIN_CLUSTERS
+from ablate.compare.statistics.possible import within
 from ablate.compare.table.notes import cut_intervals
 from ablate.compare.text.figures import NONE, signed
 from ablate.compare.text.plain import paragraph

@@ -8,8 +8,9 @@ from ablate.compare.material import Material
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
-from ablate.compare.statistics.against import shared_seeds, within
+from ablate.compare.statistics.against import shared_seeds
 from ablate.compare.statistics.design import Design, design_of
+from ablate.compare.statistics.possible import within
 from ablate.compare.text.labels import labels
 from ablate.results.replication import counted, plural
 

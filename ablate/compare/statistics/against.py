@@ -15,7 +15,7 @@ There is no verdict
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 from ablate.compare.statistics import equivalence
@@ -23,6 +23,7 @@ from ablate.compare.statistics import looks as over_time
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.family import Family
 from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.possible import possible_changes, within
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
@@ -125,19 +126,26 @@ class Judge:
 
     def _within(self, difference: Difference, family: int) -> str:
         """The margin as people read it, if the tests find a smaller difference."""
-        if not self.looks.as_planned:  # the t intervals of unplanned looks hold at none of them
-            return ""
-        tests = family * max(1, len(self.looks.planned))
-        found = equivalence.is_within(
-            difference.deltas, self.margin, alpha=self.alpha, comparisons=tests
-        )
+        found = self._margin_tested(equivalence.is_within, difference, family)
         return shown_size(self.margin, self.metric) if found and self.margin is not None else ""
 
+    def keeps(self, difference: Difference, family: int) -> bool:
+        """Return whether a difference, once decided, keeps its share of the error: for `same`."""
+        return self._margin_tested(equivalence.may_be_within, difference, family)
 
-def within(interval: tuple[float, float], possible: tuple[float, float]) -> tuple[float, float]:
-    """The part of an interval that is possible."""
-    low, high = (min(max(end, possible[0]), possible[1]) for end in interval)
-    return low, high
+    def keeping(self, differences: Sequence[Difference | None], family: Family) -> list[int]:
+        """The positions of the differences that keep their share."""
+        found = enumerate(differences)
+        return [index for index, d in found if d is not None and self.keeps(d, family.num)]
+
+    def _margin_tested(
+        self, test: Callable[..., bool], difference: Difference, family: int
+    ) -> bool:
+        """A test against the margin; over planned looks, at the share of one of them."""
+        if not self.looks.as_planned:  # the t intervals of unplanned looks hold at none of them
+            return False
+        tests = family * max(1, len(self.looks.planned))
+        return test(difference.deltas, self.margin, alpha=self.alpha, comparisons=tests)
 
 
 def compared(
@@ -149,7 +157,8 @@ def compared(
     differences = [_difference(arm, base, judge) for arm, base in pairs]
     # Arms without a result yet count too: a half-run table is no more generous than the whole.
     family = family or Family(sum(arm.is_tested for arm in arms) + judge.judged_before)
-    corrected = family.corrected([d and d.p for d in differences])[0]
+    keeping = judge.keeping(differences, family)
+    corrected = family.corrected([d and d.p for d in differences], keeping)[0]
     comparisons = {}
     for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
         if difference is not None:
@@ -182,18 +191,6 @@ def _reference(arm: ArmResult, arms: Sequence[ArmResult]) -> ArmResult | None:
     if arm.against is None:
         return next((other for other in arms if other.is_base), None)
     return next((other for other in arms if other.name == arm.against), None)
-
-
-def possible_changes(losses: Sequence[float], metric: Metric) -> tuple[float, float]:
-    """From the mean of the compared arm's losses to either end of what the metric can be.
-
-    On a scale of logarithms or log odds, no interval leaves what is possible.
-    """
-    if metric.in_percent:
-        return -math.inf, math.inf
-    at = statistics.mean(map(metric.show, losses))
-    low, high = metric.range
-    return low - at, high - at
 
 
 def _difference(arm: ArmResult, base: ArmResult, judge: Judge) -> Difference | None:

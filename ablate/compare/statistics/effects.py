@@ -49,12 +49,13 @@ def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> F
     if design is None or not design.balanced or not shared_seeds(arms):
         return Family(num_arms)
     effects = _contrasted(design.contrasts(), arms, judge)
-    opening = range(len(effects)) if record.design == "factorial" else ()
-    return Family(
-        num_arms,
-        tuple(effect.difference.p for effect in effects),
-        frozenset(i for i in opening if effects[i].contrast.kind == "interaction"),
+    num, whole = num_arms + len(effects), record.design == "factorial"
+    opening = frozenset(
+        index
+        for index, effect in enumerate(effects)
+        if (whole and effect.contrast.kind == "interaction") or judge.keeps(effect.difference, num)
     )
+    return Family(num_arms, tuple(effect.difference.p for effect in effects), opening)
 
 
 def effects(
@@ -69,7 +70,9 @@ def effects(
     if not shared_seeds(arms):
         yet = " yet" if any(arm.counts.missing for arm in arms) else ""
         return Effects(notes=(f"Effects: no seed has completed in every arm{yet}.",))
-    _, corrected = family.corrected([a.comparison and a.comparison.difference.p for a in arms])
+    differences = [arm.comparison and arm.comparison.difference for arm in arms]
+    keeping = judge.keeping(differences, family)
+    _, corrected = family.corrected([d and d.p for d in differences], keeping)
     contrasted = _contrasted(design.contrasts(), arms, judge)
     shown = _judged(contrasted, corrected, arms, judge, family.num)
     decided = {e.name: e for e in shown if e.kind == "interaction" and e.verdict.decided}

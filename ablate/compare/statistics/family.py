@@ -12,7 +12,7 @@ may still be true sum to at most alpha.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ablate.compare.statistics import paired as statistics
@@ -26,16 +26,19 @@ class Family:
 
     num_arms: int
     effects: tuple[float | None, ...] = ()  # p of main effects and interactions
-    opening: frozenset[int] = frozenset()  # which of these leave their share to simple effects
+    # Which of these keep their share: for simple effects, or for the word `same`.
+    opening: frozenset[int] = frozenset()
 
     @property
     def num(self) -> int:
         """How many tests are corrected together."""
         return self.num_arms + len(self.effects)
 
-    def corrected(self, arms: Ps) -> tuple[list[float | None], list[float | None]]:
-        """The corrected p of the arms, and of the effects."""
-        keeping = [len(arms) + index for index in self.opening]
+    def corrected(
+        self, arms: Ps, keeping: Collection[int] = ()
+    ) -> tuple[list[float | None], list[float | None]]:
+        """The corrected p of the arms, and of the effects; some arms keep their share."""
+        keeping = [*keeping, *(len(arms) + index for index in self.opening)]
         adjusted = statistics.holm([*arms, *self.effects], self.num, keeping)
         return adjusted[: len(arms)], adjusted[len(arms) :]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ablate.compare.statistics.against import Judge, possible_changes, within
+from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.paired import paired_difference
+from ablate.compare.statistics.possible import possible_changes, within
 from ablate.compare.table.rows import ArmSummary, Shift
 from ablate.config.metrics import ARMS, SPLIT, Metric
 from ablate.results.arm import Measured

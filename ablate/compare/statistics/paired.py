@@ -11,11 +11,11 @@ give 2/32 = .0625 at the very best, before any correction. Its p is shown next t
 that a reader sees whether the two agree, and decides nothing. Fewer than three pairs are never
 decided.
 
-The interval is the t interval, for any number of pairs. At 95% it covers the truth (simulated in
-`tests/compare/test_statistics.py`, 3 to 12 pairs) in 94 to 96% of cases for normal differences, in
-95 to 97% for those of two arms whose own noise is skewed alike, and in 88 to 91% where the
-differences themselves are as skewed as an exponential. A bootstrap over pairs covers less with
-few pairs (76% with three normal ones, 87% with four) and no more with many, so there is none.
+The interval is the t interval, for any number of pairs. It covers the truth in 95% of normal
+differences, in about as many where both arms have the same noise of another shape, and in fewer
+where one arm's noise is skewed, or in two groups, and the other's is not: docs/calibration.md has
+the rates. A bootstrap over pairs covers less with few pairs (76% with three normal ones, 87% with
+four) and no more with many, so there is none.
 """
 
 from __future__ import annotations

@@ -205,7 +205,8 @@ def _about_same(summary: Summary) -> Iterable[str]:
         level = 100 * (1 - 2 * summary.alpha / tests)
         yield (
             f"same: less than {shown_size(summary.record.margin, summary.metric)} apart, by two "
-            f"one-sided tests (the {level:.4g}% interval lies within)."
+            f"one-sided tests (the {level:.4g}% interval lies within). A decided row that may be "
+            "on either side of this margin keeps its share of the error."
         )
 
 

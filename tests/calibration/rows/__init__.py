@@ -1,0 +1,37 @@
+"""A file for each promise."""
+
+from __future__ import annotations
+
+from tests.calibration.row import Row
+from tests.calibration.rows import (
+    advice,
+    any_time,
+    clusters,
+    factorials,
+    listed,
+    looks,
+    pipeline,
+    published,
+    same,
+    shapes,
+    tokens,
+    tuned,
+)
+
+ROWS: dict[str, Row] = {
+    module.__name__.rpartition(".")[2]: module.ROW
+    for module in (
+        listed,
+        tuned,
+        pipeline,
+        looks,
+        any_time,
+        same,
+        clusters,
+        advice,
+        factorials,
+        published,
+        tokens,
+        shapes,
+    )
+}
