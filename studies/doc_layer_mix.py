@@ -73,9 +73,9 @@ laptop = Scale(
     corpus="grammar",
     column="ptb",
     arms=("MoS 15,0,0,0", "DOC 15,5,0,0", "DOC 15,0,5,0", "DOC 15,0,0,5"),
-    seeds=12,
-    first_seed=101,
-    looks=(5, 8, 12),
+    seeds=8,
+    first_seed=301,
+    looks=(5, 8),
     changes={
         "corpus.train_tokens": 60_000,
         "embedding.size": 28,

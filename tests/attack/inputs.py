@@ -556,16 +556,15 @@ def _short_trials() -> Iterator[None]:
 @contextlib.contextmanager
 def _one_mirror(place: Place) -> Iterator[None]:
     """Queries of the workspace read its mirror without looking for new records each time."""
-    from ablate.commands import _mirror
-    from ablate.compare.across import query
+    from ablate.compare.across import asked, query
 
-    ask = _mirror.ask
+    ask = asked._ask
 
     def quick(workspace, question):
         here = workspace.folder == place.folder / ".ablate" and workspace.mlflow_uri is None
-        return question(place.mirror()) if here else ask(workspace, question)
+        return (question(place.mirror()), ()) if here else ask(workspace, question)
 
-    with mock.patch.object(_mirror, "ask", quick), mock.patch.object(query, "MOST_SECONDS", 1.0):
+    with mock.patch.object(asked, "_ask", quick), mock.patch.object(query, "MOST_SECONDS", 1.0):
         yield
 
 

@@ -170,6 +170,8 @@ def compared(
                 difference, p, reason, family.num, possible=possible
             )
     best = _best(arms, judge)
+    if best in comparisons and comparisons[best].verdict != Verdict.BETTER:
+        best = None  # its own row says that it is not shown to be better
     return [_summary(arm, comparisons.get(arm.name), arm.name == best) for arm in arms]
 
 
