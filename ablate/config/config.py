@@ -190,7 +190,9 @@ class Config:
         """
         versions = {name: choice.technique.version for name, choice in self.choices.items()}
         versions["task"] = self.kind.version
-        raised: dict[str, Any] = {f"{name} {VERSION}": number for name, number in versions.items() if number != 1}
+        raised: dict[str, Any] = {
+            f"{name} {VERSION}": number for name, number in versions.items() if number != 1
+        }
         if self.kind.revision:
             raised[f"task {VERSION}"] = f"{self.kind.version}+{self.kind.revision}"
         contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
