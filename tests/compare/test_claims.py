@@ -55,7 +55,7 @@ def test_the_direction_and_where_the_papers_difference_lies(by_hand, theirs, dir
 def test_what_ours_does_not_decide_is_said(by_hand):
     apart = {"base": [4.5, 4.52, 4.49], "gated": [4.3, 4.6, 4.45]}
     claim = claim_of(study_of(by_hand, apart))
-    assert claim.direction == "same, ours undecided" and claim.in_interval
+    assert claim.direction == "same, undecided" and claim.in_interval
 
 
 def test_a_number_that_the_paper_does_not_print_is_no_claim(by_hand):

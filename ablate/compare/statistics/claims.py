@@ -77,7 +77,7 @@ class Claim:
     @property
     def direction(self) -> str:
         """`same`, with a word where the table does not decide ours."""
-        undecided = ", ours undecided" if self.verdict == Verdict.UNDECIDED else ""
+        undecided = ", undecided" if self.verdict == Verdict.UNDECIDED else ""
         if self.theirs == 0:
             return f"paper: none{undecided}"
         return f"{'same' if self.same_direction else 'other'}{undecided}"

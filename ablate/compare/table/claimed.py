@@ -14,8 +14,10 @@ from ablate.store.store import Store
 
 
 def claims_table(summary: Summary) -> Table | None:
-    """A row for each published difference that the study has too; None if there is none."""
-    rows = claims(summary)
+    """A row for each published difference that the study has too, on the split that decides if
+    the paper has that; None if there is none. `compare` has every split."""
+    every = claims(summary)
+    rows = [claim for claim in every if claim.split == summary.split] or every
     return of_claims(rows) if rows else None
 
 
@@ -46,13 +48,13 @@ def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
     found = ", and of the settings found" if any(claim.of_settings_found for claim in rows) else ""
     return for_people(
         [
-            Column("what the paper claims", arm, left=True),
+            Column("the paper's claim", arm, left=True),
             Column("split", lambda claim: claim.split, left=True),
             Column("Δ ours", lambda claim: claim.shown_ours, first=1),
             Column("Δ paper", lambda claim: claim.shown_theirs, first=1),
-            Column("means apart,\nours / paper", lambda claim: " / ".join(claim.apart)),
+            Column("means apart,\nours/paper", lambda claim: " / ".join(claim.apart)),
             Column("direction", lambda claim: claim.direction, left=True, first=1),
-            Column("paper's Δ in\nour interval", _in_interval, left=True, first=1),
+            Column("in our\ninterval", _in_interval, left=True, first=1),
         ],
         rows,
         title=title,
