@@ -48,6 +48,10 @@ def run(options: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C or SIGTERM."""
     only_mlflow, options.mlflow = options.mlflow == "", options.mlflow or None
     workspace = _options.recorded(options)
+    if options.mlflow:
+        from ablate.record.places import check_uri
+
+        check_uri(options.mlflow)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that children are stopped, too
     if only_mlflow:
         return _serve_mlflow(workspace, options.port or PORT)

@@ -20,7 +20,8 @@ def data(tmp_path, capsys):
 
 
 def test_every_corpus_is_listed_on_one_line(data):
-    first_words = [line.split()[0] for line in data("list").splitlines()[2:]]
+    first = data("list").partition("\n\n")[0]  # a narrow terminal has the licences below
+    first_words = [line.split()[0] for line in first.splitlines()[2:]]
     assert sorted(first_words) == sorted([*BUILT_IN, *fetched()])
 
 

@@ -121,7 +121,9 @@ def test_no_word_of_language_models(coin, printed, command):
     text = printed(*command.replace("TRIAL", trial).replace("HASH", table).split())
     if "report" in command:
         text = (coin / "w" / "studies" / command.split()[1] / "report.html").read_text()
-        text = re.sub(r"base64,[^\"]*|<style.*?</style>", "", text, flags=re.S)
+        text = re.sub(r"base64,[^\"]*|<(style|script).*?</\1>", "", text, flags=re.S)
+    if command.endswith(("csv", "json")):
+        text = text.replace("tokens", "")  # programs find what every study may have
     assert text and not FOREIGN.findall(text), FOREIGN.findall(text)
 
 
@@ -205,7 +207,7 @@ def test_a_space_that_passes_its_check_says_so(coin, capsys):
 def test_its_pairs_are_in_its_metric(printed):
     text = " ".join(printed("compare", "--except", "coin.bent").split())
     assert "Δ heads in %" in text and "above 0 is better" in text
-    assert re.search(r"\+19\.00 \[\+19\.00, \+19\.00\] \d \d undecided", text), text
+    assert re.search(r"\+19\.00 \[\+19\.00, \+19\.00\] \d \d (of \w+ )?undecided", text), text
     assert "No test, as every pair has the same difference: bent=false →" in text
 
 

@@ -36,7 +36,7 @@ def all_words(table: Table) -> list[str]:
 def test_every_word_is_there_and_no_line_is_wider_than_the_terminal(table: Table, width: int):
     lines = text.lines(table, width)
     longest = max(map(display_width, all_words(table)), default=0)
-    assert max(map(display_width, lines), default=0) <= max(width, longest + len("    "))
+    assert max(map(display_width, lines), default=0) <= max(width, longest + len("    :"))
     shown = " ".join(lines).split()
     for word in all_words(table):
         assert any(word.strip(",:") in x for x in shown)
