@@ -27,6 +27,7 @@ from ablate.record.listing import PAGE, Entry, Listing, Span
 from ablate.record.places import is_server
 from ablate.record.tracking import (
     ALSO_IN,
+    ARM_RUN,
     FINAL,
     HOME,
     MARK,
@@ -71,7 +72,9 @@ class ServerSource:
             gone = Listing(self._fetch_page, entries, self._runs, self._deleted()).reconcile()
             self._find_changed({k: v for k, v in known.items() if k not in gone})
             self._find_shared(known)
-        seen = {run_id: _seen(run) for run_id, run in self._runs.items() if run_id not in gone}
+        # The numbers of an arm's run are made of its trials', which are read themselves.
+        trials = {i: run for i, run in self._runs.items() if ARM_RUN not in run.data.tags}
+        seen = {run_id: _seen(run) for run_id, run in trials.items() if run_id not in gone}
         return {i: now for i, now in seen.items() if known.get(i) != now}, gone
 
     def _fetch_page(self, span: Span, offset: int, limit: int) -> tuple[list[Any], bool]:

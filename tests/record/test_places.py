@@ -84,7 +84,7 @@ def test_a_busy_port_is_refused_before_anything_starts(tmp_path, capsys, monkeyp
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         workspace = ["--workspace", str(tmp_path / "ws")]
-        assert cli.main(["ui", "--port", str(port), *workspace]) == 6
+        assert cli.main(["ui", "--mlflow", "--port", str(port), *workspace]) == 6
     out, err = capsys.readouterr()
     assert out == "" and not (tmp_path / "ws").exists()
     assert f"port {port}" in err and f"lsof -i :{port}" in err and "--port" in err
