@@ -45,6 +45,12 @@ MARKERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch):
+    """Tables have the width of a file, not that of the terminal in which the tests are run."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--faults", action="store_true", help="also break two hosts; needs root")
     parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")

@@ -80,9 +80,9 @@ def test_status_counts_its_trials(run):
 
 def test_its_table_has_the_same_numbers(run, folder):
     table, old = run("table", "counted"), old_table(folder, "counted@s")
-    # Up to p: parts of a table and words of verdicts have changed since.
+    # Means and spreads: parts of a table and words of verdicts have changed since.
     for arm in ("a", "b", "kn"):
-        assert numbers(table, arm)[:10] == numbers(old, arm)[:10]
+        assert numbers(table, arm)[:6] == numbers(old, arm)[:6]
     unfinished = run("table", "asked")
     assert numbers(unfinished, "plain")[:2] == ["3", "3"]  # of its trials
     assert numbers(unfinished, "plain")[2:] == numbers(old_table(folder, "asked@s"), "plain")
@@ -101,7 +101,8 @@ def test_resuming_runs_the_missing_trial_and_keeps_the_others(run, folder, monke
     assert trial is not None and trial.status == "completed"
     assert (trial.trial.arm, trial.trial.seed) == ("clipped", 3)
     assert numbers(table, "plain") == numbers(old, "plain")
-    for now, then in zip(numbers(table, "clipped"), numbers(old, "clipped"), strict=True):
+    means = zip(numbers(table, "clipped")[:6], numbers(old, "clipped")[:6], strict=True)
+    for now, then in means:  # differences were in perplexity then, and are in percent now
         assert float(now) == pytest.approx(float(then), rel=0.1), table  # another processor's bits
 
 

@@ -279,7 +279,7 @@ def _check_records(workspace: Workspace) -> None:
         ["status", "--store", f"s3://KEY:{SECRET} with a space@bucket/x"],
         ["status", "--store", f"nonsense://host/x?secret_key={SECRET}"],
         ["sync", "--mlflow", f"ftp://{SECRET}@host"],
-        ["ui", "--mlflow", f"https://{SECRET}@host"],
+        ["ui", "--mlflow", f"ftp://{SECRET}@host"],
         ["doctor", "--store", f"s3://KEY:{SECRET}@bucket/x?nonsense=1"],
     ],
 )

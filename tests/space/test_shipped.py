@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+import re
 import subprocess
 import sys
 from typing import Any
@@ -164,7 +165,7 @@ def test_a_search_can_be_narrowed_by_fixing():
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-@pytest.mark.parametrize("width", [60, 100, 200])
+@pytest.mark.parametrize("width", [100, 140, 200])
 def test_a_file_prints_as_its_table(name, width):
     loaded = load(name)
     page = show_space(loaded, width)
@@ -199,7 +200,8 @@ def test_the_list_of_spaces_shows_which_are_open(tmp_path, monkeypatch):
     assert listed[DOC] == load(DOC)
     assert str(listed["broken"]).startswith(f"{folder / 'broken.toml'}:1: ")
     page = list_spaces()
-    assert [name for name in SHIPPED if f"\n{name}  " in page] == list(SHIPPED)
+    # A long path makes the table a list, in which a name stands behind its column's.
+    assert [name for name in SHIPPED if re.search(rf"\b{name}\b", page)] == list(SHIPPED)
 
 
 def test_names_are_looked_up_here_then_near_the_study_then_in_the_checkout(tmp_path, monkeypatch):

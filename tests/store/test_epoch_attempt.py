@@ -30,7 +30,13 @@ ODD = st.none() | st.sampled_from(["nan", "inf", "-inf", "3 s"])  # as older jou
 TEXTS = st.lists(st.text(max_size=5), max_size=3)
 MAPPINGS = st.dictionaries(st.text(max_size=5), PLAIN, max_size=3)
 KEPT = st.fixed_dictionaries({"where": st.text(max_size=5), "names": TEXTS})
-OF_TYPE = {"int": st.integers(), "str": st.text(max_size=9), "tuple": TEXTS, "Kept": KEPT}
+OF_TYPE = {
+    "int": st.integers(),
+    "float": st.floats(allow_nan=False, allow_infinity=False),
+    "str": st.text(max_size=9),
+    "tuple": TEXTS,
+    "Kept": KEPT,
+}
 
 
 def part(kind: str) -> st.SearchStrategy[Any]:
