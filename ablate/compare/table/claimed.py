@@ -45,11 +45,16 @@ def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
     def arm(claim: Claim) -> str:
         return f"{claim.arm}, from {claim.against}" if several else claim.arm
 
+    metrics = {claim.metric for claim in rows}
+
+    def split(claim: Claim) -> str:
+        return f"{claim.metric.shown}, {claim.split}" if len(metrics) > 1 else claim.split
+
     found = ", and of the settings found" if any(claim.of_settings_found for claim in rows) else ""
     return for_people(
         [
             Column("the paper's claim", arm, left=True),
-            Column("split", lambda claim: claim.split, left=True),
+            Column("split", split, left=True),
             Column("Δ ours", lambda claim: claim.shown_ours, first=1),
             Column("Δ paper", lambda claim: claim.shown_theirs, first=1),
             Column("means apart,\nours/paper", lambda claim: " / ".join(claim.apart)),
