@@ -337,7 +337,7 @@ def _seen(workspace: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("via", "stride"), [("client", 3), ("database", 13)])
+@pytest.mark.parametrize(("via", "stride"), [("client", 7), ("database", 31)])
 def test_killed_at_every_call(workspace, via, stride, kills, monkeypatch) -> None:
     """Whatever call a driver dies at, the next one leaves what an undisturbed one leaves.
 
