@@ -39,7 +39,10 @@ def test_every_word_is_there_and_no_line_is_wider_than_the_terminal(table: Table
     assert max(map(display_width, lines), default=0) <= max(width, longest + len("    :"))
     shown = " ".join(lines).split()
     for word in all_words(table):
-        assert any(word.strip(",:") in x for x in shown)
+        if display_width(word) > width - len("    :"):  # too wide for a line: broken
+            assert word.strip(",:") in "".join(shown)
+        else:
+            assert any(word.strip(",:") in x for x in shown)
 
 
 WIDE = Table(
