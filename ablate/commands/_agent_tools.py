@@ -169,7 +169,7 @@ class Tools:
         try:
             plan = self.plan(str(file))
         except Exception:
-            file.unlink()  # a file that is no study is no proposal
+            file.unlink()  # an agent may propose studies, and nothing else
             del self._proposed[file]
             raise
         return {"file": str(file), "plan": plan}

@@ -72,7 +72,7 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add --format for what is no table: text, or JSON with a documented schema."""
+    """Add --format for output other than tables: text, or JSON with a documented schema."""
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )

@@ -33,7 +33,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a file (csv, tsv, jsonl, json, parquet), mlflow:EXPERIMENT, or optuna:STUDY",
     )
-    columns = parser.add_argument_group("columns")
+    _column_options(parser.add_argument_group("columns"))
+    _judging_options(parser.add_argument_group("judging"))
+    parser.add_argument(
+        "--keep", metavar="NAME", help="store the results as a study of the workspace"
+    )
+    parser.add_argument(
+        "--format", choices=formats.names(), default="text", help="output format (default: text)"
+    )
+    _options.add_locations(parser)
+
+
+def _column_options(columns: argparse._ArgumentGroup) -> None:
     columns.add_argument(
         "--arm", action="append", default=[], metavar="COLUMN",
         help="the column that names a variant; several columns name it together",
@@ -54,7 +65,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--last", metavar="COLUMN", help="of several rows of a run, take the one with the largest"
     )
     columns.add_argument("--cost", metavar="COLUMN", help="what a run cost, in any unit")
-    judging = parser.add_argument_group("judging")
+
+
+def _judging_options(judging: argparse._ArgumentGroup) -> None:
     judging.add_argument(
         "--base", metavar="ARM", help="the variant to compare with (default: that of the first row)"
     )
@@ -75,13 +88,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     judging.add_argument(
         "--draw", type=_options.count, metavar="NUM", help="give out held-out seeds of the ledger"
     )
-    parser.add_argument(
-        "--keep", metavar="NAME", help="store the results as a study of the workspace"
-    )
-    parser.add_argument(
-        "--format", choices=formats.names(), default="text", help="output format (default: text)"
-    )
-    _options.add_locations(parser)
 
 
 def _looks(text: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLE = "ablate mcp --ledger ledger.jsonl"
 INSTRUCTIONS = (
     "ablate judges whether a variant really helps. Before you call a change an improvement, judge "
-    "it on at least 5 seeds that its base ran, too: differences of one seed are noise. Run what "
+    "it on at least 5 seeds that its base ran as well: differences of one seed are noise. Run what "
     "`next` says, no more; do not judge after every seed. `undecided` is a result."
 )
 

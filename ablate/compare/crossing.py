@@ -1,8 +1,8 @@
 """Would early stopping have lost the winner? From the curves of recorded searches.
 
-Early stopping compares trials after 1, 3, 9, ... epochs, and goes on with the best third. Where
-curves cross later, it stops the trial that would have won: of a search that stopped none, the
-curves say whether it would have.
+Early stopping compares trials after 1, 3, 9, ... epochs, and continues the best third. Where curves
+cross later, it stops the trial that would have won. The curves of a search that stopped no trial
+say whether early stopping would have done so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
-THIRD = 3  # of the trials, one goes on
+THIRD = 3  # one trial of this many continues
 FEWEST = 2 * THIRD  # trials of a search, for a third of them to say something
 
 

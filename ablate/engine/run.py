@@ -218,9 +218,7 @@ def _run_plan(
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with _stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
-            ended = _journals(schedule, store)
-            copied = copied_from(store, schedule.plan.record, ended)
-            summary = summarise(schedule.plan.record, ended, copied=copied)
+            ended, summary = _summed_up(schedule, store)
             tables = _write_tables(summary, workspace)
             if schedule.complete:
                 schedule.looked(digest(contents_of(summary, ended)))
@@ -242,6 +240,13 @@ def _run_plan(
         reused=tuple(schedule.reused),
         page=recorder.page,
     )
+
+
+def _summed_up(schedule: Any, store: Store) -> tuple[dict[str, Journal], Summary]:
+    """The journals of a study's trials, and what they come to."""
+    ended = _journals(schedule, store)
+    copied = copied_from(store, schedule.plan.record, ended)
+    return ended, summarise(schedule.plan.record, ended, copied=copied)
 
 
 def _other_file(record: study_record.StudyRecord, store: Store) -> str:

@@ -98,7 +98,7 @@ def imported(
 
 
 def pairs_with(rows: Sequence[Row], base: str) -> dict[str, int]:
-    """Arm -> how many of its seeds the base has, too; without the base."""
+    """Arm -> how many seeds it shares with the base; without the base."""
     seeds: dict[str, set[str]] = {}
     for row in rows:
         seeds.setdefault(row.arm, set()).add(row.seed)
@@ -136,13 +136,13 @@ def metric_of(name: str, better: str, scale: str, rows: Sequence[Row]) -> Metric
 
 
 def _key(source: str) -> str:
-    """A name for the study that can be that of a folder: that of the file."""
+    """A name for the study, made from the file's, that a folder can have."""
     stem = re.split(r"[\\/]", source.rstrip("/"))[-1].rsplit(".", 1)[0]
     return re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_") or "results"
 
 
 def _in_order(seeds: Iterable[str], seen: Sequence[str]) -> list[str]:
-    """First the seeds that were seen first. Others by number, then those that are no numbers."""
+    """Seeds in the order in which they were seen, the others by number, and then by name."""
     rank = {seed: at for at, seed in enumerate(seen)}
 
     def order(seed: str) -> tuple[int, bool, int, str]:

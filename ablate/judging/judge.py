@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from ablate.compare.table.summary import summarise
 from ablate.errors import ConfigError, unknown
 from ablate.judging import files
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
-from ablate.judging.ledger import Ledger
+from ablate.judging.ledger import Ledger, held
 from ablate.judging.rows import Columns, Records, Row, checked
 from ablate.results.check_looks import check_looks
 from ablate.store import study_record
@@ -89,20 +90,20 @@ def judged(records: Records, question: Question, source: str) -> Material:
     if base not in names:
         raise ConfigError(unknown("arm", base, names, f"{source}: base"))
     metric = metric_of(question.columns.metric, question.better, question.scale, rows)
-    ledger = None if question.ledger is None else Ledger(question.ledger)
-    plan = _plan(rows, question, ledger, base, source)
-    study = imported(
-        rows,
-        metric,
-        base=base,
-        source=source,
-        command=question.command,
-        margin=question.margin,
-        plan=plan,
-        in_order=question.columns.seed is None,
-    )
-    if ledger is not None:
-        study = _as_remembered(study, rows, ledger, base, plan.looks)
+    with held(question.ledger) if question.ledger else nullcontext() as ledger:
+        plan = _plan(rows, question, ledger, base, source)
+        study = imported(
+            rows,
+            metric,
+            base=base,
+            source=source,
+            command=question.command,
+            margin=question.margin,
+            plan=plan,
+            in_order=question.columns.seed is None,
+        )
+        if ledger is not None:
+            study = _as_remembered(study, rows, ledger, base, plan.looks)
     return Material(summarise(study.record, study.journals), study.journals)
 
 
@@ -115,7 +116,7 @@ def _plan(
         last = max(question.looks)
         check_looks(question.looks, last, "seeds", f"{source}: --looks")
     if ledger is None:
-        # The seeds of a look are those of the first rows, as a log that grows has them.
+        # A log grows at its end, so an earlier look had the seeds of its first rows.
         seen = tuple(dict.fromkeys(row.seed for row in rows)) if question.looks else ()
         return Planned(looks=question.looks, made=_sorted(now if question.looks else ()), seen=seen)
     name = question.columns.metric
@@ -131,7 +132,8 @@ def _sorted(numbers: Iterable[int]) -> tuple[int, ...]:
 
 def draw(ledger: str, num: int) -> list[str]:
     """Seeds of a ledger that nobody has seen."""
-    return Ledger(ledger).draw(num)
+    with held(ledger) as opened_ledger:
+        return opened_ledger.draw(num)
 
 
 def keep(material: Material, store: Store, name: str) -> str:
@@ -146,7 +148,7 @@ def keep(material: Material, store: Store, name: str) -> str:
 def _as_remembered(
     study: Imported, rows: Sequence[Row], ledger: Ledger, base: str, looks: tuple[int, ...]
 ) -> Imported:
-    """The study with what the ledger knows of its variants; then the ledger knows it, too."""
+    """The study with what the ledger knows of its variants; the ledger then records the study."""
     metric = study.record.metric.shown
     history = ledger.history(rows, base, metric)
     held_out = ledger.held_out(rows, base, metric)
@@ -154,7 +156,9 @@ def _as_remembered(
     notes = list(study.record.notes)
     if before:
         variants = "1 other variant" if before == 1 else f"{before} other variants"
-        notes.append(f"The ledger knows {variants} judged against '{base}': they count, too.")
+        notes.append(
+            f"The ledger knows {variants} judged against '{base}': the correction counts them."
+        )
     if held_out:
         notes.append(
             "All seeds were drawn by the ledger, and no variant was judged on them before."

@@ -5,23 +5,25 @@ that there were forty, so a ledger counts them: a file with one line of JSON for
 which is only ever added to. Verdicts are corrected over all variants in it, and an arm that is
 judged again with more seeds is judged by a test that allows for it.
 
-A name is no variant: results that change on a seed that was judged before are of another variant,
-whatever they are called.
+A variant is its results and not its name: if the result on a seed that was judged before is another
+one now, it is of another variant.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import ConfigError, DamagedError, StoreError
 from ablate.judging.rows import Row
+from ablate.store.locks import locked
 
 LARGEST_SEED = 2**31 - 1  # what every framework takes
 
@@ -46,6 +48,21 @@ class History:
     others: int  # variants that are not judged now
 
 
+@contextlib.contextmanager
+def held(file: str) -> Iterator[Ledger]:
+    """A ledger that nobody else reads or writes meanwhile: two judgements made at once would not
+    count each other's variants."""
+    lock = Path(f"{file}.lock")
+    with contextlib.ExitStack() as stack:
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(lock, remove=True))
+        except OSError as error:
+            reason = error.strerror or error
+            raise StoreError(f"the ledger {file} cannot be locked by {lock}: {reason}.") from error
+        yield Ledger(file)
+
+
 class Ledger:
     """The lines of a ledger's file, which need not exist yet."""
 
@@ -57,7 +74,7 @@ class Ledger:
             self._take(line, number)
 
     def history(self, rows: Sequence[Row], base: str, metric: str) -> dict[str, History]:
-        """By arm of these rows; without the base, which is no variant of itself."""
+        """What is known of each arm of these rows, without the base."""
         matched = self._matched(rows, base, metric)
         known = {id(variant) for variant in matched.values() if variant is not None}
         others = len(self._variants(base, metric)) - len(known)

@@ -21,7 +21,7 @@ NUMBERS = ("page", "rows")
 
 
 def list_params(given: Mapping[str, str]) -> dict[str, str]:
-    """The parameters of lists in an address; a page that is no number is the first."""
+    """The parameters of lists in an address; without a valid number, it is the first page."""
     params = {name: given[name] for name in LISTS if given.get(name)}
     for name in NUMBERS:
         if not params.get(name, "1").isdecimal() or len(params.get(name, "")) > 6:

@@ -19,6 +19,7 @@
                                              begin runs on a server
     `lock` of the mirror: record/mirror    who brings it up to date     host    it is up to date
     the folder of encodings: data/encoded  who encodes a corpus         host    it is encoded
+    `<ledger>.lock`: judging/ledger        judges with one ledger        host    a judgement is made
     `native.lock`: model/native            who builds the kernels       host    they are built
 
 A second driver is refused, with the name of the first one. Who sweeps skips what is locked. Who

@@ -76,7 +76,9 @@ def make_record(
     last, measured = _at_the_end(study, scale, arms, values, data)
     _check_measure(study, configs)
     metric, columns = study_metrics(study, scale, last, measured)
-    shown = (metric, *columns)
+    rows = [
+        _arm_record(study, scale, arm, last[arm.name], (metric, *columns), data) for arm in arms
+    ]
     return StudyRecord(
         name=study.name,
         scale=scale_name,
@@ -99,8 +101,7 @@ def make_record(
         first_search=scale.search.first_seed if scale.search else 1,
         base_arm=study.base_arm,
         arms=tuple(
-            replace(record, not_comparable=_why_not(study, scale, values[record.name]))
-            for record in (_arm_record(study, scale, a, last[a.name], shown, data) for a in arms)
+            replace(row, not_comparable=_why_not(study, scale, values[row.name])) for row in rows
         ),
         trials=(),
         design=study.design.kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,13 @@ def test_a_damaged_ledger_is_not_read_around(tmp_path: Path):
     file.write_text(file.read_text() + "{\n")
     with pytest.raises(DamagedError, match="line 2"):
         ablate.judge(one_try(2), **ASKED, ledger=str(file))
+
+
+def test_two_judgements_at_once_count_each_other(tmp_path: Path):
+    """Each must see the other's variant, or the one that comes second does."""
+    ledger = str(tmp_path / "ledger.jsonl")
+    with ThreadPoolExecutor(4) as pool:
+        judged = [pool.submit(ablate.judge, one_try(at), **ASKED, ledger=ledger) for at in range(8)]
+        families = sorted(one.result().num_comparisons for one in judged)
+    assert families == [*range(1, 9)]
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl"]

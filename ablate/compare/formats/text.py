@@ -197,7 +197,7 @@ def _texts(table: Table) -> list[list[str]]:
 
 
 def _wrapping(table: Table) -> list[int]:
-    """The columns that wrap: row names do, too."""
+    """The columns that wrap; row names are among them."""
     names = _names(table)
     return [i for i, column in enumerate(table.columns) if column.wraps or i in names]
 

@@ -27,7 +27,7 @@ Part = dict[str, Any]
 
 
 def layout(figure: Figure) -> Part:
-    """The whole layout, in the colours of a light page; `figures.css` has those of a dark one."""
+    """The whole layout, in the colours of a light page; `figures.css` has the dark colours."""
     above, below = around(figure)
     made: Part = {
         "paper_bgcolor": CLEAR,
@@ -108,7 +108,7 @@ def place(axis: Axis, value: float) -> float:
 
 
 def _whole_step(span: float) -> int:
-    """The step between ticks: 1, 2, 5, 10 and so on, for at most so many ticks."""
+    """The step between ticks (1, 2, 5, 10, ...) that gives at most MOST_TICKS of them."""
     steps = (base * 10**power for power in range(12) for base in (1, 2, 5))
     return next(step for step in steps if span / step <= MOST_TICKS)
 

@@ -34,7 +34,7 @@ LOOK: dict[Any, Any] = {
     "pdf.fonttype": 42,  # TrueType, which publishers ask for
     "text.parse_math": False,  # a dollar in a name is a dollar
 }
-# For papers: letters like those of the text around, from matplotlib's own fonts.
+# For papers: letters that match the surrounding text, from matplotlib's own fonts.
 SERIF: dict[Any, Any] = {
     "font.family": "serif",
     "font.serif": ["STIXGeneral", "DejaVu Serif"],

@@ -127,7 +127,7 @@ def _hover(texts: Sequence[str]) -> Trace:
 
 
 def _about(series: Series, panel: Panel) -> Iterator[str]:
-    """What a reader is told at each point: what the series says, or its name and numbers.
+    """The text that a reader sees at each point: that of the series, or its name and numbers.
 
     Of several points only the last has the whole of a long text.
     """

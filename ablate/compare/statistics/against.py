@@ -65,7 +65,7 @@ class Judge:
         return over_time.over_looks(plain, of_pairs, self.looks, self.alpha)
 
     def fates(self, arm: ArmResult, others: Sequence[ArmResult], verdict: Verdict) -> list[str]:
-        """What became of those of an arm's results that a verdict on these arms rests on.
+        """The fates of those results of an arm on which a verdict rests.
 
         What a look decided does not wait for seeds beyond it. Nor do the seeds count that an arm
         has after another one was decided and stopped.
@@ -101,9 +101,8 @@ class Judge:
             verdict = Verdict.WITHHELD if untested else Verdict.UNDECIDED
         elif below and not verdict.decided:
             verdict = Verdict.SAME
-        # Over several looks, the level of the next one depends on those before.
         open_ = verdict == Verdict.UNDECIDED and not reason and difference.spread
-        # A plain t-test's power and advice are not those of a test over looks.
+        # Over several looks, the level of the next one depends on those before.
         open_ = open_ and self.looks.is_one
         interval, is_cut = None, False
         if difference.interval is not None:
@@ -148,15 +147,11 @@ class Judge:
         return test(difference.deltas, self.margin, alpha=self.alpha, comparisons=tests)
 
 
-def compared(
-    arms: Sequence[ArmResult], judge: Judge, family: Family | None = None
-) -> list[ArmSummary]:
-    """The arms with their comparisons, and the best one marked. The correction is over all of
-    them, and over a factorial's effects."""
+def compared(arms: Sequence[ArmResult], judge: Judge, family: Family) -> list[ArmSummary]:
+    """The arms with their comparisons, and the best one marked. The correction is over the whole
+    family: the arms, and a factorial's effects."""
     pairs = [(arm, base) for arm in arms if (base := _reference(arm, arms)) is not None]
     differences = [_difference(arm, base, judge) for arm, base in pairs]
-    # Arms without a result yet count too: a half-run table is no more generous than the whole.
-    family = family or Family(sum(arm.is_tested for arm in arms) + judge.judged_before)
     keeping = judge.keeping(differences, family)
     corrected = family.corrected([d and d.p for d in differences], keeping)[0]
     comparisons = {}

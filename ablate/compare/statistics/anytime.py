@@ -8,7 +8,7 @@ with g times the variance of one pair, or it is 0.
 
 E_n is the mean over g in (1, 10, 100). Without a difference it exceeds 1/α at any n, ever, in at
 most a share α of studies. So p = 1 / (the largest E so far) is a p-value at any time, however often
-it was looked at, and whyever pairs were added.
+it was looked at, and for whatever reason pairs were added.
 """
 
 from __future__ import annotations

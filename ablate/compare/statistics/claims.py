@@ -5,7 +5,7 @@ A level hangs on everything: epochs, widths, the text. A difference of two arms 
 levels do not compare, so it stands beside the paper's at any scale, but is never called reproduced:
 
     same direction    our mean difference has the paper's sign
-    in our interval   the paper's difference lies in the interval of ours
+    in our interval   the paper's difference lies in our interval
 
 Both are on the scale of the tests: of perplexity, a difference is a ratio, so that a paper's
 numbers and those of a smaller model can be laid side by side. Beside it stand the differences of

@@ -1,8 +1,8 @@
 """Where an arm's settings depart from the paper's own table of settings.
 
 An arm starts from a recipe, which is a table of the paper (`search_spaces/*.toml`). Its numbers are
-comparable with the paper's only if every value that this table sets is still the arm's, but for
-what the arm changes on purpose: these changes make it the row of the paper's results that it is.
+comparable with the paper's only if the arm still has every value that this table sets, except for
+the changes that the arm is about: they make it this row of the paper's results.
 The first departure is reported: `optimizer adam, not sgd`.
 """
 
@@ -55,7 +55,7 @@ def _is_of_another(name: str, paper: Mapping[str, Any], config: Mapping[str, Any
 
 
 def _off(value: Any) -> bool:
-    """Return whether a value is that of a technique that is off, which leaves no trace."""
+    """Return whether a value switches a technique off, which leaves no trace."""
     return value is None or value is False or (type(value) in (int, float) and value == 0)
 
 

@@ -44,6 +44,7 @@ class Contrasted:
 
 def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> Family:
     """The tests of the page: those of the arms, and those of a factorial's effects."""
+    # Arms without a result yet count too: a half-run table is no more generous than the whole.
     num_arms = sum(arm.is_tested for arm in arms) + judge.judged_before
     design = design_of(record, [arm.name for arm in arms])
     if design is None or not design.balanced or not shared_seeds(arms):

@@ -39,7 +39,7 @@ def advice(summary: Summary) -> Iterator[Advice]:
 def _next(arm: ArmSummary, looks: Looks, base: str) -> tuple[int | None, str]:
     tested = arm.comparison
     if tested is None:
-        return MIN_PAIRS, f"{MIN_PAIRS} {looks.unit}s that '{base}' has, too"
+        return MIN_PAIRS, f"{MIN_PAIRS} {looks.unit}s that it shares with '{base}'"
     if tested.verdict != Verdict.UNDECIDED:
         return None, ""
     if tested.reason in LOST:

@@ -26,7 +26,7 @@ def _in_interval(claim: Claim) -> str:
 
 
 def claims_of_studies(store: Store, names: Sequence[str], split: str | None) -> list[Table]:
-    """A table for each of these studies that has a claim; others, and papers, have none."""
+    """A table for each study that has a claim; other studies, and papers, have no such table."""
     known = study_record.names(store)
     keys = [key for name in names for key in known if name in (key, key.split("@")[0])]
     materials = [open_study(store, key) for key in dict.fromkeys(keys)]

@@ -179,7 +179,7 @@ def _about_looks(summary: Summary) -> Iterable[str]:
         imported = summary.record.imported
         fresh = "ablate judge --ledger FILE --draw NUM" if imported else "ablate study --replicate"
         yield (
-            f"These {plural(looks.unit)} were looked at in another way than was planned. Verdicts "
+            f"These {plural(looks.unit)} were looked at in a way that was not planned. Verdicts "
             "and intervals therefore hold at any number of them, and decide later than a t-test. "
             f"Fresh {plural(looks.unit)} ({fresh}) are judged by one."
         )
