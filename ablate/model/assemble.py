@@ -22,6 +22,7 @@ from ablate.model.language_model import Embedding, LanguageModel, num_parameters
 from ablate.model.loss import Loss
 from ablate.model.regularizer import Regularizer
 from ablate.model.slots import Attention, Backbone
+from ablate.model.windows import check_windows
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def assemble(
     )
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
+    check_windows(config, model.backbone)
     if text is not None:
         model.embedding.read_text(text)
         model.backbone.read_text(text)
