@@ -21,6 +21,7 @@ from ablate.model.flow import Shapes, TrainingText
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters
 from ablate.model.loss import Loss
 from ablate.model.regularizer import Regularizer
+from ablate.model.sites import check_sites
 from ablate.model.slots import Attention, Backbone
 from ablate.model.windows import check_windows
 
@@ -114,6 +115,7 @@ def check_evaluators(config: Config, model: LanguageModel) -> None:
 def count_parameters(config: Config, vocabulary: int, source_vocabulary: int = 0) -> int:
     """The number of parameters of the config's model, which is built without memory, and which
     its evaluators do not refuse."""
+    check_sites(config)
     model = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary).model
     check_evaluators(config, model)
     return num_parameters(model)

@@ -45,6 +45,7 @@ from ablate.model.language_model import Embedding
 class Transformer(Backbone):
     """The stream of each layer, the last one's after the final norm. There is no state."""
 
+    sites = frozenset({"hidden", "output"})
     memory = WINDOW
 
     def __init__(self, config: TransformerConfig, shapes: Shapes) -> None:
