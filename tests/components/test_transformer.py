@@ -15,7 +15,8 @@ from ablate.config.streams import Streams
 from ablate.errors import CombinationError
 from ablate.model.assemble import assemble, count_parameters
 from ablate.model.masks import OFF, Chance, Masks
-from ablate.model.mixture import log_probs
+from ablate.model.mixture import log_probs, summed_nll
+from ablate.space import space
 
 V, H, HEADS, T, B = 31, 16, 4, 7, 2
 SMALL = {
@@ -337,3 +338,43 @@ def test_no_step_of_training_takes_place_in_main_memory():
             model(ids, model.initial_state(B)).features.output_TBH.sum().backward()
         assert not mode.here
         assert all(parameter.grad.is_meta for parameter in model.backbone.parameters())
+
+
+def recipe(name, column=None, **changes):
+    return resolve({**space.load(name).values(column), **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "words", "number"),
+    [
+        ("radford2019gpt2", "small", 50_257, 124_439_808),
+        ("radford2019gpt2", "medium", 50_257, 354_823_168),
+        ("radford2019gpt2", "large", 50_257, 774_030_080),
+        ("radford2019gpt2", "xl", 50_257, 1_557_611_200),
+        ("touvron2023llama", "7b", 32_000, 6_738_415_616),
+        ("touvron2023llama", "13b", 32_000, 13_015_864_320),
+        ("touvron2023llama", "33b", 32_000, 32_528_943_616),
+        ("touvron2023llama", "65b", 32_000, 65_285_660_672),
+        ("karpathy2025nanochat", None, 65_536, 560_988_160),
+    ],
+)
+def test_a_recipe_has_the_parameters_of_its_published_weights(name, column, words, number):
+    assert count_parameters(recipe(name, column), words) == number
+
+
+@pytest.mark.parametrize("name", ["radford2019gpt2", "touvron2023llama", "karpathy2025nanochat"])
+def test_a_recipe_made_small_can_be_trained(name):
+    small = {"num_layers": 2, "units": H, "heads": 2, "feed_forward_units": 24}
+    small |= {"key_value_heads": 1} if name == "karpathy2025nanochat" else {}
+    changes = {f"backbone.{field}": value for field, value in small.items()}
+    config = recipe(name, *space.load(name).corpora[:1], **changes, **{"embedding.size": H})
+    assembly = assemble(config, V)
+    assembly.model.initialize(Streams(1))
+    optimizer, losses = config["optimizer"].make(assembly.model), []
+    for _ in range(8):
+        passed = assembly.model(IDS[:-1], assembly.model.initial_state(B))
+        losses.append(summed_nll(passed.mixture, IDS[1:].flatten()))
+        losses[-1].backward()
+        optimizer.step()
+        assembly.model.zero_grad()
+    assert losses[-1] < losses[0]
