@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from ablate.config import fields
+from ablate.config import fields, registry
 from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
 from ablate.errors import CombinationError
@@ -34,11 +35,18 @@ def check_windows(config: Config, backbone: Backbone) -> None:
 
 def _lengths(config: Config) -> Iterator[tuple[str, int | None]]:
     """Yield every length of an evaluated window, and every stride."""
-    for part, own in config.parts.items():
+    parts = {**_first_evaluator(config), **config.parts}
+    for part, own in parts.items():
         for name, length in fields.window_lengths(own).items():
             yield f"{part}.{name}", length
         if part in ADAPTING:
             yield f"{part}.{WINDOW}", own.window
+
+
+def _first_evaluator(config: Config) -> dict[str, Any]:
+    """The evaluator that gives a trial's numbers, which the config may leave at its defaults."""
+    name = config.first_evaluator
+    return {f"evaluator.{name}": registry.get("evaluator", name).config()}
 
 
 def _check_stride(config: Config, name: str, stride: int, lengths: dict[str, int | None]) -> None:
@@ -70,7 +78,7 @@ def _check_longest(
             raise CombinationError(
                 f"{name} = {length} steps, and backbone '{config['backbone'].name}' can read "
                 f"{longest} at once, as it is set. Instead: shorter windows, or a backbone that "
-                "reads longer ones."
+                "reads longer ones (a transformer: backbone.context)."
             )
     if training.variable_window and training.max_window_excess is None:
         raise CombinationError(

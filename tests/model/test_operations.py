@@ -51,7 +51,7 @@ def test_they_are_what_torch_counts(chosen, values, attends):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"positions": "learned", "context": 60},
+        {"positions": "learned", "context": 300},
         {"key_value_heads": 1, "feed_forward": "swiglu", "value_embeddings": (2,)},
         {"windows": (0, 5), "soft_cap": 3.0},
     ],

@@ -105,6 +105,7 @@ LEARNED |= dict.fromkeys(WINDOW, 60)
 TOO_LONG = {
     "training.window": ({"training.window": 61}, r"training\.window = 61 steps, .* can read 60"),
     "validation": ({"training.valid_window": 61}, r"valid_window = 61 steps"),
+    "judging": ({"evaluator.standard.window": 61}, r"standard\.window = 61 steps"),
     "dynamic": ({"evaluator.dynamic.window": 61}, r"dynamic\.window = 61 steps"),
     "drawn": ({"training.variable_window": True}, "without a limit"),
     "drawn, and too long": (
@@ -119,6 +120,12 @@ EVERY = {**REFUSED, **{name: ({**LEARNED, **own}, said) for name, (own, said) in
 def test_what_has_no_meaning_is_refused(why):
     values, message = EVERY[why]
     with pytest.raises(CombinationError, match=message):
+        count_parameters(config_of(**values), 23)
+
+
+def test_the_evaluator_that_is_there_without_being_named_has_its_window_too():
+    values = {name: value for name, value in LEARNED.items() if "evaluator" not in name}
+    with pytest.raises(CombinationError, match=r"evaluator\.standard\.window = 200 steps"):
         count_parameters(config_of(**values), 23)
 
 
