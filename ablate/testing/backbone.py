@@ -111,7 +111,7 @@ def masks_apply_after_each_layer(subject: Subject) -> None:
 
 
 def sites_are_what_it_says(subject: Subject) -> None:
-    """It asks for masks at no site beyond those that `sites` names, if it names any."""
+    """Masks are asked for at no sites beyond those in `sites`, unless that is None."""
     recorder = SiteRecorder()
     run = ForwardPass(subject, Masks((recorder,), Chance(Streams(1), 0)))
     if run.backbone.sites is not None:
