@@ -26,6 +26,7 @@ SMALL = {
     "embedding.size": H,
     "backbone.units": H,
     "backbone.heads": HEADS,
+    **dict.fromkeys(("training.window", "training.valid_window", "evaluator.standard.window"), 5),
 }
 GPT2 = {
     "head.tied": True,
