@@ -48,6 +48,7 @@ ROWS = {
     "softmax": Row("heads:softmax", "F.cross_entropy on full logits"),
     "augmented": Row("heads:augmented", "two full softmaxes"),
     "awd": Row("awd:step", "straightforward torch modules"),
+    "transformer": Row("transformer:step", "a small GPT in plain torch"),
     "pairs": Row("pairs:step", "torch's modules, padded"),
     "evaluation": Row("awd:evaluation", "straightforward loops"),
     "empty_trial": Row("studies:empty_trial", "stock Tune + MLflow callback", cores=2),

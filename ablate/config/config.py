@@ -205,6 +205,7 @@ class Config:
             f"{part}.{name} {COUNTS_TOO}": length
             for part, config in self.parts.items()
             for name, length in fields.window_lengths(config).items()
+            if length is not None
         }
 
     def _contents(self, key: str) -> str:

@@ -171,6 +171,13 @@ class TrainingConfig(UpdatesConfig):
     )
     valid_batch_size: int = setting(10, doc="rows for validation after each epoch", low=1)
     valid_window: int = setting(200, doc="steps per evaluation window", low=1, window=True)
+    valid_stride: int | None = setting(
+        None,
+        doc="such a window begins N steps after the one before, and its last N alone are counted; "
+        "none: windows follow each other",
+        low=1,
+        window=True,
+    )
 
     def circular_updates(self, num_tokens: int) -> int:
         """The updates of an epoch of circular rows: as set, or about one pass over the text."""

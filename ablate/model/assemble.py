@@ -21,7 +21,9 @@ from ablate.model.flow import Shapes, TrainingText
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters
 from ablate.model.loss import Loss
 from ablate.model.regularizer import Regularizer
+from ablate.model.sites import check_sites
 from ablate.model.slots import Attention, Backbone
+from ablate.model.windows import check_windows
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def assemble(
     )
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
+    check_windows(config, model.backbone)
     if text is not None:
         model.embedding.read_text(text)
         model.backbone.read_text(text)
@@ -112,6 +115,7 @@ def check_evaluators(config: Config, model: LanguageModel) -> None:
 def count_parameters(config: Config, vocabulary: int, source_vocabulary: int = 0) -> int:
     """The number of parameters of the config's model, which is built without memory, and which
     its evaluators do not refuse."""
+    check_sites(config)
     model = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary).model
     check_evaluators(config, model)
     return num_parameters(model)

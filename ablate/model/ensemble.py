@@ -70,6 +70,12 @@ class Together(LanguageModel):
         members = sum(member.flops_per_token(steps) for member in self.members)
         return members + 2 * sum(p.numel() for p in self.gate.parameters())
 
+    @property
+    def longest_window(self) -> int | None:
+        """The longest window that every member can read."""
+        every = [member.longest_window for member in self.members]
+        return min((length for length in every if length is not None), default=None)
+
     def train_only_gate(self) -> None:
         """The members are frozen from the start."""
 

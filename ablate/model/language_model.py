@@ -109,6 +109,11 @@ class LanguageModel(nn.Module):
         """Where its word vectors are; those of the first member, if it has members."""
         return next(self.embedding.parameters()).device
 
+    @property
+    def longest_window(self) -> int | None:
+        """The longest window that it can read; None: any."""
+        return self.backbone.longest_window
+
     def train_only_gate(self) -> None:
         """Freeze everything except the gate."""
         self.only_gate = True

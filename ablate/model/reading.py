@@ -13,9 +13,16 @@ from ablate.model.evaluator import log_mean_exp
 from ablate.model.flow import Mixture, Pass
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import OFF, Masks
-from ablate.model.mixture import tempered, token_nll
+from ablate.model.mixture import selected, tempered, token_nll
 
 WINDOW = 200  # steps read at a time
+TOGETHER = 4096  # tokens of overlapping windows that are read together
+MaskOf = Callable[[int], Masks]  # a window's masks, by its number
+
+
+def no_masks(index: int) -> Masks:
+    """The masks of evaluation."""
+    return OFF
 
 
 def rows_of(stream_N: Tensor, num_rows: int) -> Tensor:
@@ -33,7 +40,7 @@ def passes(
     model: LanguageModel,
     rows_TB: Tensor,
     window: int,
-    masks: Callable[[int], Masks] = lambda index: OFF,
+    masks: MaskOf = no_masks,
 ) -> Iterator[tuple[Pass, Tensor]]:
     """Yield the forward pass and the targets, [T, B], of each window; the state is carried along.
 
@@ -48,10 +55,69 @@ def passes(
         yield passed, rows_TB[start + 1 : stop + 1]
 
 
+def losses(
+    model: LanguageModel,
+    rows_TB: Tensor,
+    window: int,
+    stride: int | None = None,
+    *,
+    temperature: float = 1.0,
+    masks: MaskOf = no_masks,
+) -> Iterator[Tensor]:
+    """Yield -log p of the tokens after each row's first, [t, B], in their order, window by window.
+
+    Without a `stride`, each window goes on from the state after the one before. With one, each
+    window begins `stride` steps after the one before, from the initial state, and its last `stride`
+    steps alone are counted; the first window's are all counted. So at least window - stride steps
+    are read before any counted one, but for those of the first window.
+    """
+    if stride is None:
+        for passed, targets_TB in passes(model, rows_TB, window, masks):
+            yield _loss(tempered(passed.mixture, temperature), targets_TB)
+        return
+    inputs_TB, targets_TB = rows_TB[:-1], rows_TB[1:]
+    steps, num_rows = inputs_TB.shape
+    for number, (at, counted) in enumerate(_overlapping(steps, num_rows, window, stride)):
+        ids_TR = torch.cat([inputs_TB[one] for one in at], 1)
+        targets_CR = torch.cat([targets_TB[one][-counted:] for one in at], 1)
+        rows = ids_TR.shape[1]
+        mixture = model(ids_TR, model.initial_state(rows), masks(number)).mixture
+        last = selected(mixture, slice((len(ids_TR) - counted) * rows, None))
+        loss_CR = _loss(tempered(last, temperature), targets_CR)
+        yield torch.cat(loss_CR.split(num_rows, 1))
+
+
+def _overlapping(
+    steps: int, rows: int, window: int, stride: int
+) -> Iterator[tuple[list[slice], int]]:
+    """The windows that are read together, and how many of the last steps of each are counted."""
+    yield [slice(0, window)], min(window, steps)
+    starts = range(stride, steps - window + 1, stride)
+    # Windows of one length, side by side: each begins anew, so none waits for another.
+    together = max(1, TOGETHER // (window * rows))
+    for first in range(0, len(starts), together):
+        some = starts[first : first + together]
+        yield [slice(start, start + window) for start in some], stride
+    rest = max(0, steps - window) % stride
+    if rest:
+        yield [slice(steps - rest - window + stride, steps)], rest
+
+
+def _loss(mixture: Mixture, targets_TB: Tensor) -> Tensor:
+    return token_nll(mixture, targets_TB.flatten()).view_as(targets_TB)
+
+
+def at_most(model: LanguageModel, window: int) -> int:
+    """The length of a window, or of the longest that the model can read."""
+    longest = model.longest_window
+    return window if longest is None else min(window, longest)
+
+
 def read(model: LanguageModel, tokens_N: Tensor, rows: int = 1) -> Iterator[Pass]:
     """Yield the passes over some tokens; the last token of each row is only predicted."""
     with torch.no_grad():
-        for passed, _ in passes(model, rows_of(tokens_on(model, tokens_N), rows), WINDOW):
+        rows_TB = rows_of(tokens_on(model, tokens_N), rows)
+        for passed, _ in passes(model, rows_TB, at_most(model, WINDOW)):
             yield passed
 
 
@@ -98,13 +164,13 @@ def stream_log_probs(
     batch_size: int,
     window: int,
     *,
+    stride: int | None = None,
     temperature: float = 1.0,
-    masks: Callable[[int], Masks] = lambda index: OFF,
+    masks: MaskOf = no_masks,
 ) -> np.ndarray:
     """log p of every token except each row's first, row by row, in float64."""
     rows_TB = rows_of(tokens_on(model, stream_N), batch_size)
-    parts = [
-        -token_nll(tempered(passed.mixture, temperature), targets_TB.flatten()).view_as(targets_TB)
-        for passed, targets_TB in passes(model, rows_TB, window, masks)
-    ]
-    return torch.cat(parts).t().flatten().double().cpu().numpy()
+    nll_TB = torch.cat(
+        list(losses(model, rows_TB, window, stride, temperature=temperature, masks=masks))
+    )
+    return -nll_TB.t().flatten().double().cpu().numpy()

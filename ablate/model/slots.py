@@ -85,6 +85,11 @@ class Backbone(Part, ABC):
     # `EXACT`: however a text is split into windows, its probabilities are the same, as the state
     # holds all that the past contributes. `WINDOW`: they depend on where windows begin.
     memory = EXACT
+    # The kinds of sites at which it asks for masks: "hidden", "output", "recurrent", and "weight"
+    # for `masks.weight`. A regularizer of another of these is refused. None: it does not say, and
+    # a table names the settings that had no effect.
+    sites: frozenset[str] | None = None
+    longest_window: int | None = None  # that it can read, in steps; None: of any length
     num_gates = 1
     states_per_layer = 1
     layers_below = 0  # that belong to other modules: an encoder is made of several

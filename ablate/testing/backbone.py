@@ -10,7 +10,7 @@ from torch import Tensor
 from ablate.config.registry import EXACT, WINDOW
 from ablate.config.streams import Streams
 from ablate.model.flow import State
-from ablate.model.masks import OFF, Chance, Masks
+from ablate.model.masks import OFF, Chance, Masks, SiteRecorder
 from ablate.model.regularizer import Regularizer
 from ablate.model.slots import Backbone
 from ablate.testing.subject import ROWS, STEPS, Subject, require
@@ -91,7 +91,7 @@ def nothing_is_read_ahead(subject: Subject) -> None:
     """A step's outputs depend on the tokens so far, and not on later ones."""
     run = ForwardPass(subject)
     later, ids = run.inputs.clone(), run.ids.clone()
-    later[4:] += 1
+    later[4:] = 1 - later[4:]  # a norm would take out what is added to all units
     ids[4:] = 0
     changed, _, _ = run.backbone(later, ids, run.state, OFF)
     _close([x[:4] for x in changed], [x[:4] for x in run.raw])
@@ -108,6 +108,15 @@ def masks_apply_after_each_layer(subject: Subject) -> None:
     # A backbone may ask for further masks, as on its inputs or its recurrence.
     sites = [site for site in double.sites if site.partition("/")[0] in ("hidden", "output")]
     require(sites == [*between, "output"], f"masks were applied at {', '.join(sites)}.")
+
+
+def sites_are_what_it_says(subject: Subject) -> None:
+    """Masks are asked for at no sites beyond those in `sites`, unless that is None."""
+    recorder = SiteRecorder()
+    run = ForwardPass(subject, Masks((recorder,), Chance(Streams(1), 0)))
+    if run.backbone.sites is not None:
+        unsaid = recorder.sites - run.backbone.sites - {"input"}  # masks of gates on their inputs
+        require(not unsaid, f"masks are asked for at {', '.join(unsaid)}, and `sites` has not it.")
 
 
 class _Double(Regularizer):

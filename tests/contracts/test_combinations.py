@@ -19,6 +19,7 @@ from ablate.config.registry import EXACT
 from ablate.config.resolve import resolve
 from ablate.config.tasks import ENCODER_DECODER, EVALUATION, PAIRS, TEXT
 from ablate.errors import CombinationError
+from ablate.model.sites import sites_of
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -49,6 +50,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "rhn"): {"backbone.units": WIDTH, "backbone.depth": 2},
     ("backbone", "skipping_rnn"): LAYERS,
     ("backbone", "topic_rnn"): {"backbone.units": WIDTH, "backbone.topics": 2},
+    ("backbone", "transformer"): {**LAYERS, "backbone.heads": 3, "backbone.dropout": 0.1},
     ("bridge", "dual"): {"bridge.units": WIDTH, "bridge.input_dropout": 0.1},
     ("head", "mos"): {"head.experts": 3},
     ("head", "doc"): {"head.experts": (2, 1)},
@@ -71,7 +73,7 @@ ON = {  # a regularizer's first field that switches it on
     "embedding_dropout": "rate",
     "fraternal_dropout": "kappa",
     "frage": "weight",
-    "l1": "recurrent",
+    "l1": "everything",
     "l2": "embedding",
     "mixture_balance": "weight",
     "non_negative": "share",
@@ -118,10 +120,19 @@ PAIR_SLOTS: Slots = {
 }
 
 
+# Masks that some backbones do not ask for. (Beside an encoder, which does, they are left out too.)
+ACT_ON = {"dropout": "hidden", "variational_dropout": "recurrent", "weight_drop": "weight"}
+
+
 def makes_sense(chosen: Mapping[str, str]) -> bool:
     """The only pairs that are refused: a balance of one expert, letters of parsed words, a guide
-    of no pointer, and norms of word vectors that are no table. And three together: the sum of
-    layers of which attention's is narrower than one that also holds topics."""
+    of no pointer, norms of word vectors that are no table, and masks at sites that the backbone
+    has not. And three together: the sum of layers of which attention's is narrower than one that
+    also holds topics."""
+    site = ACT_ON.get(chosen.get("regularizer", ""))
+    sites = sites_of(chosen["backbone"]) if "backbone" in chosen else None
+    if site is not None and sites is not None and site not in sites:
+        return False
     if {"characters", "column_norm"} <= {*chosen.values()}:
         return False
     if {"topic_rnn", "layer_sum", "luong"} <= {*chosen.values()}:

@@ -26,9 +26,9 @@ from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
-# The third example runs where `transformers` is installed, which no plain clone has: it was run by
+# The third example runs where `accelerate` is installed, which no plain clone has: it was run by
 # hand (docs/your_own_training.md), and here its file is only planned.
-TRAINER = ("tiny_trainer",) if find_spec("transformers") else ()
+TRAINER = ("tiny_trainer",) if find_spec("accelerate") else ()
 EXAMPLES = ("digits_linear", "digits_cnn", *TRAINER)
 RESUMING = ("digits_cnn", *TRAINER)
 

@@ -107,6 +107,8 @@ class DeepTransition(Backbone):
     """One recurrent layer; the state is (h,), [1, B, H]. The mask "recurrent/1" acts on h as the
     matrices read it, U_1 and all S."""
 
+    sites = frozenset({"output", "recurrent", "weight"})
+
     def __init__(self, config: DeepTransitionConfig, shapes: Shapes) -> None:
         super().__init__()
         self.config = config

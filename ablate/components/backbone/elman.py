@@ -106,6 +106,8 @@ def _per_block(field: str, values: tuple[float, ...], default: float, num: int) 
 class Elman(Backbone):
     """Stacked layers; the state is the last x of each layer, [1, B, H]."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
+
     def __init__(self, config: ElmanConfig, shapes: Shapes) -> None:
         super().__init__()
         self.config = config

@@ -70,6 +70,8 @@ def windows_of(vectors_SBE: Tensor, length: int) -> Tensor:
 class FeedForward(Backbone):
     """One layer over a window; the state is the word vectors before the next, [n - 2, B, E]."""
 
+    sites = frozenset({"output"})
+
     def __init__(self, config: FeedForwardConfig, shapes: Shapes) -> None:
         super().__init__()
         if config.diagonal and config.units != shapes.embedding:

@@ -70,6 +70,7 @@ def masked_gru_layer(
 class Gru(Backbone):
     """Stacked GRU layers; the state is (h1, h2, ...), each [1, B, H]."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     num_gates = 3
 
     def __init__(self, config: GruConfig, shapes: Shapes) -> None:

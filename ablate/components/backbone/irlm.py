@@ -115,6 +115,8 @@ class _ImpulseResponse(torch.autograd.Function):
 class Irlm(Backbone):
     """One linear layer; the state is the last x, [1, B, H]. Mask "recurrent/1" is on x_{t-1}."""
 
+    sites = frozenset({"output", "recurrent", "weight"})
+
     def __init__(self, config: IrlmConfig, shapes: Shapes) -> None:
         super().__init__()
         if shapes.embedding != config.units:

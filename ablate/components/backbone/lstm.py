@@ -84,6 +84,7 @@ def stepped_lstm_layer(
 class Lstm(Backbone):
     """Stacked LSTM layers; the state is (h1, c1, h2, c2, ...), each [1, B, H]."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     num_gates = 4
     states_per_layer = 2
 

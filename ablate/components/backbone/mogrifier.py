@@ -104,6 +104,7 @@ class Mogrifier(Backbone):
     """The state is (h1, c1, h2, c2, ...), each [1, B, H]. Masks "recurrent/1", ... are the same at
     every step of the window and act before the gating."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     states_per_layer = 2
 
     def __init__(self, config: MogrifierConfig, shapes: Shapes) -> None:

@@ -63,6 +63,7 @@ def nas_step(a_BD: Tensor, u_BD: Tensor, c_BH: Tensor) -> tuple[Tensor, Tensor]:
 class Nas(Backbone):
     """Stacked cells; the state is (m1, c1, m2, c2, ...), each [1, B, H]."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     num_gates = NUM_PARTS
     states_per_layer = 2
 

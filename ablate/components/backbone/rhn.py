@@ -103,6 +103,7 @@ class Rhn(Backbone):
     """One layer; the state is (s,). The mask "recurrent/1" is the same at all steps and micro-steps
     and acts on s as the matrices read it; the s that is carried over is not masked."""
 
+    sites = frozenset({"output", "recurrent", "weight"})
     num_gates = 2
 
     def __init__(self, config: RhnConfig, shapes: Shapes) -> None:

@@ -133,6 +133,7 @@ class SkippingRnn(Backbone):
     """Stacked layers; the state is each layer's last x and x_{t'}, and whether the last token was
     inside a word."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     states_per_layer = 2
 
     def __init__(self, config: SkippingRnnConfig, shapes: Shapes) -> None:

@@ -85,6 +85,8 @@ def followed(log_topics_TBK: Tensor, last_BK: Tensor, memory: float) -> Tensor:
 class TopicRnn(Backbone):
     """One layer; the state is the last s, [1, B, H], and the last log f, [1, B, K]."""
 
+    sites = frozenset({"output", "recurrent", "weight"})
+
     def __init__(self, config: TopicRnnConfig, shapes: Shapes) -> None:
         super().__init__()
         if shapes.embedding != config.units:

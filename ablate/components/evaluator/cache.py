@@ -31,7 +31,7 @@ from torch import Tensor
 from ablate.components import Evaluator, LanguageModel, Reading, register, setting
 from ablate.model.evaluator import mean_over_models
 from ablate.model.mixture import tempered, token_nll
-from ablate.model.reading import passes, tokens_on
+from ablate.model.reading import at_most, passes, tokens_on
 
 BLOCK = 128  # positions scored together: large for the product, small compared to the window
 
@@ -91,7 +91,7 @@ def stream_log_probs(model: LanguageModel, stream_N: Tensor, config: CacheConfig
     rows_TB = tokens_on(model, stream_N)[:, None]
     past_states_KH, past_targets_K = None, rows_TB.new_zeros(0)
     position, log_probs = 0, []
-    for passed, targets_TB in passes(model, rows_TB, BLOCK):
+    for passed, targets_TB in passes(model, rows_TB, at_most(model, BLOCK)):
         targets_S, states_SH = targets_TB[:, 0], passed.features.raw[-1][:, 0]
         plain_S = -token_nll(tempered(passed.mixture, config.temperature), targets_S).double()
         before = states_SH[:0] if past_states_KH is None else past_states_KH[-config.window :]

@@ -1,5 +1,8 @@
 """Plain evaluation: predict every token from all tokens before it; the state is carried along.
 
+A model that remembers a window alone predicts every token from those before it in its window. With
+a `stride` its windows overlap, and a token is counted in the window where it is among the last.
+
 Of pairs of sentences, every token of the target is predicted from the source and the target's
 tokens before it; how the stream is read has no meaning then.
 
@@ -34,6 +37,13 @@ class StandardConfig:
         1, doc="rows the stream is cut into; loses each row's first token and the rest", low=1
     )
     window: int = setting(200, doc="steps evaluated at a time", low=1, window=True)
+    stride: int | None = setting(
+        None,
+        doc="a window begins N steps after the one before, and its last N alone are counted; none: "
+        "windows follow each other",
+        low=1,
+        window=True,
+    )
     temperature: float = setting(1.0, doc="divides the logits; 1: off", low=0.01)
     ppl_convention: str = setting(
         "exact",
@@ -65,8 +75,8 @@ class Standard(Evaluator):
             if pairs is not None:
                 return pairs_log_probs(model, pairs, split, PAIRS_AT_ONCE, config.temperature)
             sizes = (config.batch_size, config.window)
-            stream_N = reading.stream(split)
-            return stream_log_probs(model, stream_N, *sizes, temperature=config.temperature)
+            more = {"stride": config.stride, "temperature": config.temperature}
+            return stream_log_probs(model, reading.stream(split), *sizes, **more)
 
         return mean_over_models(reading.models, log_probs)
 

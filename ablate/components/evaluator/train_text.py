@@ -14,7 +14,7 @@ import numpy as np
 from ablate.components import Evaluator, Reading, register, setting
 from ablate.config.metrics import TRAIN_PERPLEXITY, perplexity
 from ablate.model.evaluator import mean_over_models, no_log_probs
-from ablate.model.reading import WINDOW, stream_log_probs
+from ablate.model.reading import WINDOW, at_most, stream_log_probs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,8 @@ class TrainText(Evaluator):
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
         text_N = reading.stream("train")[: self.config.tokens]
         log_probs = mean_over_models(
-            reading.models, lambda model: stream_log_probs(model, text_N, self.config.rows, WINDOW)
+            reading.models,
+            lambda model: stream_log_probs(model, text_N, self.config.rows, at_most(model, WINDOW)),
         )
         nll = -float(np.mean(log_probs))
         return {TRAIN_PERPLEXITY.name: nll, "ppl": perplexity(nll)}

@@ -20,8 +20,7 @@ from ablate.config.streams import Streams
 from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.model.evaluator import Evaluator, Pieces, Reading
 from ablate.model.language_model import LanguageModel, num_parameters
-from ablate.model.mixture import token_nll
-from ablate.model.reading import passes, tokens_on
+from ablate.model.reading import losses, tokens_on
 from ablate.model.regularizer import Regularizer
 from ablate.trial.checkpoint import prefixed, weights_digest
 from ablate.trial.task import Conclusion, Place, splits_of
@@ -30,13 +29,14 @@ from ablate.trial.training.pieces import Paused, SavedPieces
 
 
 @torch.no_grad()
-def rows_nll(model: LanguageModel, rows: Tensor, window: int) -> float:
-    """Mean nats per token over rows read in parallel, with the state carried between windows."""
+def rows_nll(model: LanguageModel, rows: Tensor, window: int, stride: int | None = None) -> float:
+    """Mean nats per token over rows read in parallel, with the state carried between windows, or
+    with overlapping ones."""
     model.eval()
     # In double precision, as the sum is over a whole split.
     total = torch.zeros((), dtype=torch.float64, device=model.device)
-    for passed, targets_TB in passes(model, tokens_on(model, rows), window):
-        total += token_nll(passed.mixture, targets_TB.reshape(-1)).double().sum()
+    for nll_TB in losses(model, tokens_on(model, rows), window, stride):
+        total += nll_TB.double().sum()
     return total.item() / ((len(rows) - 1) * rows.shape[1])  # a row's first token has no loss
 
 

@@ -151,7 +151,8 @@ class Stream:
 
     def valid_nll(self, model: LanguageModel) -> float:
         """Return the model's loss on valid, in nats per token."""
-        return rows_nll(model, self.valid_rows, self.config.valid_window)
+        own = self.config
+        return rows_nll(model, self.valid_rows, own.valid_window, own.valid_stride)
 
     def saved(self) -> dict[str, Tensor]:
         """Return the state that the next window starts from."""

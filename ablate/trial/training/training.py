@@ -29,6 +29,7 @@ from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
 from ablate.model.regularizer import Regularizer
+from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.training.averaging import Averaging
@@ -67,6 +68,7 @@ class Training:
         trial, config = self.trial, self.config
         check_parents(trial, config)
         check_packages(config)
+        check_sites(config)
         where = (self.corpus, trial.device)
         bases = base_models(place.store, trial.parent_ids(Role.BASE), *where, config)
         assembly = drawn(lambda: assembled(config, bases, *where), self.streams, config)

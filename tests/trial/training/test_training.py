@@ -598,8 +598,8 @@ ALL_SITES = {f"regularizer.dropout.{site}": 0.1 for site in ("input", "hidden", 
         ({"head": "mos", "head.experts": 2}, []),
         ({"head": "mos", "head.experts": 2, "backbone.num_layers": 1}, ["dropout.hidden"]),
         ({"head": "softmax"}, ["dropout.latent"]),
-        ({"head": "softmax", "backbone": "feed_forward"}, ["dropout.hidden", "dropout.latent",
-                                                           "weight_drop.rate"]),
+        ({"head": "softmax", "backbone": "feed_forward", "regularizer.dropout.hidden": 0.0,
+          "regularizer.weight_drop.rate": 0.0}, ["dropout.latent"]),
     ],
 )  # fmt: skip
 def test_a_mask_that_the_model_never_asks_for_is_recorded(tmp_path, data, changes, idle):

@@ -1,0 +1,73 @@
+"""Masks at sites that a backbone has not are refused, and each says truly which it has."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.config import registry
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.errors import CombinationError
+from ablate.model.assemble import assemble, count_parameters
+from ablate.model.masks import Chance, Masks, SiteRecorder
+from ablate.model.sites import sites_of
+from ablate.testing import SmallModel
+
+LAYERED = [n for n in registry.names("backbone") if "hidden" in (sites_of(n) or ())]
+SAYING = [name for name in registry.names("backbone") if sites_of(name) is not None]
+
+
+@pytest.mark.parametrize("name", SAYING)
+def test_a_backbone_asks_at_all_sites_that_it_names(name):
+    """In a model of two layers, if it can have two."""
+    layers = {"backbone.num_layers": 2} if name in LAYERED else {}
+    small, recorder = SmallModel({"backbone": name}, layers), SiteRecorder()
+    small.run(Masks((recorder,), Chance(Streams(1), 0)))
+    assert recorder.sites - {"input", "words"} == sites_of(name)
+
+
+def config_of(backbone, **regularizers):
+    chosen = {"backbone": backbone, "backbone.units": 8, "embedding.size": 8, "head": "softmax"}
+    own = {f"regularizer.{name}": value for name, value in regularizers.items()}
+    return resolve({"optimizer": "sgd", **chosen, **own})
+
+
+@pytest.mark.parametrize(
+    ("backbone", "setting", "able"),
+    [
+        ("transformer", "weight_drop.rate", "elman"),
+        ("transformer", "variational_dropout.recurrent", "lstm"),
+        ("feed_forward", "weight_drop.rate", "rhn"),
+        ("feed_forward", "dropout.hidden", "transformer"),
+        ("rhn", "variational_dropout.hidden", "transformer"),
+    ],
+)
+def test_a_mask_that_nothing_asks_for_is_refused_before_training(backbone, setting, able):
+    with pytest.raises(CombinationError) as refused:
+        count_parameters(config_of(backbone, **{setting: 0.25}), 23)
+    said = str(refused.value)
+    assert f"regularizer.{setting} = 0.25 acts on" in said and f"'{backbone}' asks for no" in said
+    others = said.partition("backbones that ask: ")[2]
+    assert able in others and f" {backbone}" not in others
+    assert count_parameters(config_of(backbone, **{setting: 0.0}), 23) > 0
+
+
+def test_what_another_arm_may_need_is_not_refused():
+    """The head's site, layers of which there is one, and a model that is rebuilt."""
+    for setting in ("dropout.latent", "dropout.hidden"):
+        one = {"backbone": "lstm", "backbone.num_layers": 1, f"regularizer.{setting}": 0.1}
+        config = resolve({"optimizer": "sgd", "head": "softmax", "embedding.size": 8, **one})
+        assert count_parameters(config, 23) > 0
+    recorded = config_of("feed_forward", **{"weight_drop.rate": 0.25})
+    assert assemble(recorded, 23).model.backbone is not None
+
+
+def test_below_a_gate_that_trains_alone_no_mask_acts():
+    own = {"gate": "iog", "gate.units": 2, "training.only_gate": True, "backbone": "feed_forward"}
+    own |= {"optimizer": "sgd", "head": "softmax", "regularizer.weight_drop.rate": 0.5}
+    assert count_parameters(resolve(own), 23) > 0
+
+
+def test_a_backbone_that_does_not_say_is_left_alone(monkeypatch):
+    monkeypatch.setattr(registry.get("backbone", "feed_forward").build, "sites", None)
+    assert count_parameters(config_of("feed_forward", **{"weight_drop.rate": 0.25}), 23) > 0
