@@ -98,17 +98,19 @@ def one_chunk(
     x_QBGRP: Tensor, d_QBGR: Tensor, b_QBGN: Tensor, c_QBGN: Tensor, a_GR: Tensor, s_BGRPN: Tensor
 ) -> tuple[Tensor, Tensor]:
     """A chunk's outputs and last state, by products over all of its steps."""
+    # The last dimension is laid out last, or every [Q, Q] would be rearranged for its product.
+    d_BGRQ, x_BGRQP = d_QBGR.permute(1, 2, 3, 0).contiguous(), x_QBGRP.permute(1, 2, 3, 0, 4)
     # log(a_t ... a_1); differences of it are the logarithms of all products of decays.
-    log_BGRQ = (a_GR * d_QBGR).cumsum(0).permute(1, 2, 3, 0)
-    dx_BGRQP = (d_QBGR[..., None] * x_QBGRP).permute(1, 2, 3, 0, 4)
+    log_BGRQ = (a_GR[..., None] * d_BGRQ).cumsum(-1)
     scores_BGQQ = torch.einsum("tbgn,sbgn->bgts", c_QBGN, b_QBGN)
-    y_BGRQP = (scores_BGQQ[:, :, None] * _decays(log_BGRQ)) @ dx_BGRQP
+    weights_BGRQQ = scores_BGQQ[:, :, None] * (_decays(log_BGRQ) * d_BGRQ[..., None, :])
     from_state_BGRQP = torch.einsum("tbgn,bgrpn->bgrtp", c_QBGN, s_BGRPN)
-    y_BGRQP = y_BGRQP + log_BGRQ.exp()[..., None] * from_state_BGRQP
-    last_BGR1 = log_BGRQ[..., -1:]
-    left_BGRQP = (last_BGR1 - log_BGRQ).exp()[..., None] * dx_BGRQP
-    added_BGRPN = torch.einsum("bgrsp,sbgn->bgrpn", left_BGRQP, b_QBGN)
-    return y_BGRQP.permute(3, 0, 1, 2, 4), last_BGR1.exp()[..., None] * s_BGRPN + added_BGRPN
+    kept_BGRQ1 = log_BGRQ.exp()[..., None]
+    y_BGRQP = torch.addcmul(weights_BGRQQ @ x_BGRQP, kept_BGRQ1, from_state_BGRQP)
+    left_BGRQ = (log_BGRQ[..., -1:] - log_BGRQ).exp() * d_BGRQ
+    added_BGRPN = torch.einsum("bgrsp,sbgn->bgrpn", left_BGRQ[..., None] * x_BGRQP, b_QBGN)
+    s_BGRPN = torch.addcmul(added_BGRPN, kept_BGRQ1[..., -1:, :], s_BGRPN)
+    return y_BGRQP.permute(3, 0, 1, 2, 4), s_BGRPN
 
 
 def _decays(log_BGRQ: Tensor) -> Tensor:
