@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablate.components.backbone.lru import eigenvalues
-from ablate.components.backbone.mamba2 import ssd
 from ablate.model.fast.scan import scan
+from ablate.model.fast.ssd import ssd
 from benchmarks.measure import Figure, race
 from benchmarks.opponents import recurrences as loops
 from benchmarks.recurrences import ROWS, Sides, steps

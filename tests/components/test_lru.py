@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -11,24 +9,16 @@ import torch
 from ablate.components.backbone.lru import eigenvalues, in_ring
 from ablate.errors import CombinationError
 from ablate.model.masks import OFF
+from tests.support.by_hand import gelu, numbers
 
 LRU = {"backbone": "lru", "backbone.units": 5, "backbone.state": 4}
 OFFS = {"backbone.normalize": False, "backbone.gated": False}
 CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
-def numbers(module):
-    """Its parameters as float64 arrays."""
-    return {name: p.detach().double().numpy() for name, p in module.named_parameters()}
-
-
 def layer_norm(x, w, name):
     mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
     return (x - mean) / np.sqrt(variance + 1e-5) * w[f"{name}.weight"] + w[f"{name}.bias"]
-
-
-def gelu(x):
-    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
 
 
 def block_by_hand(x_TBH, h_BN, w):
@@ -74,8 +64,8 @@ def test_word_vectors_of_the_same_width_need_no_matrix(build):
 
 def test_eigenvalues_start_uniform_over_the_ring():
     """So that the area within a radius, and the phase, are uniform."""
-    draws = torch.rand(2, 20_000, generator=torch.Generator().manual_seed(1))
-    found = eigenvalues(*in_ring(*draws, 0.5, 0.9, 1.5))
+    radius, phase = torch.rand(2, 20_000, generator=torch.Generator().manual_seed(1))
+    found = eigenvalues(*in_ring(radius, phase, 0.5, 0.9, 1.5))
     for value, low, high in ((found.abs() ** 2, 0.25, 0.81), (found.angle(), 0.0, 1.5)):
         share = ((value - low) / (high - low)).sort().values
         expected = (torch.arange(20_000) + 0.5) / 20_000

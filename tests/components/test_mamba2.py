@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ablate.components.backbone.mamba2 import ssd, ssd_plain
 from ablate.errors import CombinationError
+from ablate.model.fast.ssd import ssd, ssd_plain
 from ablate.model.masks import OFF
+from tests.support.by_hand import numbers, rms_norm, silu
 
 MAMBA2 = {
     "backbone": "mamba2",
@@ -80,19 +81,6 @@ def test_large_steps_forget_and_do_not_overflow():
     wanted = d[..., None] * (c * b).sum(-1)[..., None, None] * x  # of each step alone
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-3)
     assert torch.isfinite(torch.autograd.grad(y.sum(), d)[0]).all()
-
-
-def numbers(module):
-    """Its parameters as float64 arrays."""
-    return {name: p.detach().numpy() for name, p in module.named_parameters()}
-
-
-def rms_norm(x, gain):
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gain
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
 
 
 def block_by_hand(u, read, s, w):

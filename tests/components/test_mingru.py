@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 from ablate.components.backbone.mingru import min_gru, positive
 from ablate.model.masks import OFF
+from tests.support.by_hand import gelu, numbers, rms_norm, sigmoid
 
 MINGRU = {"backbone": "mingru", "backbone.units": 5}
 OFFS = {"backbone.candidate": "linear", "backbone.convolution": 1, "backbone.mlp": 0}
 CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4}
-
-
-def numbers(module):
-    """Its parameters as float64 arrays."""
-    return {name: p.detach().double().numpy() for name, p in module.named_parameters()}
-
-
-def rms_norm(x, gain):
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * gain
-
-
-def gelu(x):
-    return x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def block_by_hand(x_TBH, read, h, w, linear):
