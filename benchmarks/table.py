@@ -44,6 +44,7 @@ ROWS = {
     "corpus": Row("starting:encoded_corpus", "reading and splitting the text"),
     "irlm": Row("recurrences:diagonal", "a per-step autograd loop"),
     "recurrences": Row("recurrences:step_by_step", "a per-step autograd loop"),
+    "scans": Row("scans:against_loops", "a per-step autograd loop"),
     "mixture": Row("heads:mixture", "softmax, then mix"),
     "softmax": Row("heads:softmax", "F.cross_entropy on full logits"),
     "augmented": Row("heads:augmented", "two full softmaxes"),

@@ -93,3 +93,47 @@ def diagonal_unbound(w: Tensor, x: Tensor, r: Tensor) -> Tensor:
         x = step + r * x
         outputs.append(x)
     return torch.stack(outputs)
+
+
+def gated(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
+    """h_t = a_t h_{t-1} + b_t, by the number of the step; a may be the same for all steps."""
+    outputs = []
+    for t in range(len(b)):
+        h = a[t if len(a) > 1 else 0] * h + b[t]
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+def gated_unbound(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
+    """The same, optimized: iterating over a and b unbinds them once."""
+    outputs = []
+    for factor, step in zip(a.expand(len(b), -1, -1), b, strict=True):
+        h = factor * h + step
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+def state_space(x: Tensor, d: Tensor, b: Tensor, c: Tensor, a: Tensor, s: Tensor) -> Tensor:
+    """Mamba-2's recurrence, by the number of the step; all heads are in one group."""
+    outputs = []
+    for t in range(len(x)):
+        y, s = _state_space_step(x[t], d[t], b[t], c[t], a, s)
+        outputs.append(y)
+    return torch.stack(outputs)
+
+
+def state_space_unbound(x: Tensor, d: Tensor, b: Tensor, c: Tensor, a: Tensor, s: Tensor) -> Tensor:
+    """The same, optimized as above."""
+    outputs = []
+    for step in zip(x, d, b, c, strict=True):
+        y, s = _state_space_step(*step, a, s)
+        outputs.append(y)
+    return torch.stack(outputs)
+
+
+def _state_space_step(
+    x: Tensor, d: Tensor, b: Tensor, c: Tensor, a: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor]:
+    added = (d[..., None] * x)[..., None] * b[:, None, None]
+    s = torch.exp(a * d)[..., None, None] * s + added
+    return (s @ c[:, None, :, None]).squeeze(-1), s

@@ -14,6 +14,8 @@ from ablate.testing import SmallModel
 
 STEPS, ROWS, WIDTH = 50, 2, 64
 SIZES = {"embedding.size": WIDTH, "backbone.units": WIDTH, "backbone.num_layers": 1}
+STATE, HEADS = 16, 4
+MAMBA2 = {"backbone.state": STATE, "backbone.heads": HEADS, "backbone.groups": 2}
 READING = {"encoder.units": WIDTH, "encoder.num_layers": 1}
 
 
@@ -35,6 +37,9 @@ def counted(model) -> float:
     [
         ({"backbone": "gru"}, {}, 0),
         ({"backbone": "gru", "head": "pointer_sentinel"}, {}, 2 * WIDTH * (99 + STEPS)),
+        ({"backbone": "lru"}, {}, 0),
+        ({"backbone": "mingru"}, {}, 0),
+        ({"backbone": "mamba2"}, MAMBA2, 2 * STEPS * (2 * STATE + 2 * WIDTH) + 8 * WIDTH * STATE),
         ({"backbone": "gru", "attention": "none"}, READING, 0),
         ({"backbone": "gru", "attention": "luong"}, READING, 4 * WIDTH * STEPS),
         ({"attention": "luong"}, {**READING, "attention.score": "dot"}, 4 * WIDTH * STEPS),

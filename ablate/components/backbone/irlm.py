@@ -6,8 +6,8 @@ W is the embedding: the word vectors feed the units directly. A unit forgets ove
 After every update r is clipped to the range of its unit's group: the paper has 384 long-context
 units in [0.7, 1] and 128 others that start at 0; its "long" initialization is 0.9 for all units.
 
-The recurrence runs in one buffer and has its own backward pass; `impulse_response_plain` is the
-same by plain autograd.
+The recurrence is a `scan` with one factor a unit; `impulse_response_plain` is the same by plain
+autograd.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from typing import final
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._simple import scale_rate
 from ablate.errors import CombinationError
-from ablate.model.fast.precision import in_full
-from ablate.model.native.library import usable
-from ablate.model.native.recurrent import scan_backward, scan_forward
+from ablate.model.fast.scan import scan, scan_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,53 +51,12 @@ def timescales(r_H: Tensor) -> Tensor:
 
 def impulse_response(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
     """Every x_t = w_t + r * x_{t-1}, [T, B, H]; r per row, or [1, H] for all rows."""
-    return in_full(_ImpulseResponse, w_TBH, x_BH, r_BH)
+    return scan(r_BH[None], w_TBH, x_BH)
 
 
 def impulse_response_plain(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
     """The formula step by step, with plain autograd."""
-    steps = []
-    for w_BH in w_TBH.unbind(0):
-        x_BH = w_BH + r_BH * x_BH
-        steps.append(x_BH)
-    return torch.stack(steps)
-
-
-class _ImpulseResponse(torch.autograd.Function):
-    """d_t = g_t + r d_{t+1},    dL/dw_t = d_t,    dL/dr = sum_t d_t x_{t-1}."""
-
-    @staticmethod
-    def forward(ctx, w_TBH, x_BH, r_BH):
-        x_TBH = torch.empty_like(w_TBH, memory_format=torch.contiguous_format)
-        every_r_BH = r_BH.expand_as(x_BH).contiguous()  # contiguous steps are fastest
-        ctx.by_kernel = usable(w_TBH, x_BH, r_BH)
-        if ctx.by_kernel:
-            scan_forward(w_TBH.contiguous(), x_BH.contiguous(), every_r_BH, x_TBH)
-        else:
-            last_BH = x_BH
-            for w_BH, out_BH in zip(w_TBH.unbind(0), x_TBH.unbind(0), strict=True):
-                last_BH = torch.addcmul(w_BH, last_BH, every_r_BH, out=out_BH)
-        ctx.r_shape = r_BH.shape
-        ctx.save_for_backward(x_TBH, x_BH, every_r_BH)
-        return x_TBH
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad_TBH):  # type: ignore[override]
-        x_TBH, x_BH, r_BH = ctx.saved_tensors
-        delta_TBH = torch.empty_like(x_TBH)
-        if ctx.by_kernel:
-            grad_x_BH, grad_r_BH = torch.empty_like(r_BH), torch.empty_like(r_BH)
-            saved = (x_TBH, x_BH.contiguous(), r_BH)
-            scan_backward(grad_TBH.contiguous(), *saved, delta_TBH, grad_x_BH, grad_r_BH)
-            return delta_TBH, grad_x_BH, grad_r_BH.sum_to_size(ctx.r_shape)
-        later_BH, grad_r_BH = torch.zeros_like(x_BH), torch.zeros_like(x_BH)
-        steps = zip(grad_TBH.unbind(0), delta_TBH.unbind(0), (x_BH, *x_TBH[:-1]), strict=True)
-        for grad_BH, delta_BH, before_BH in reversed(list(steps)):
-            later_BH = torch.addcmul(grad_BH, later_BH, r_BH, out=delta_BH)
-            grad_r_BH.addcmul_(delta_BH, before_BH)
-        # r may have one row for all, which then gets the sum.
-        return delta_TBH, later_BH * r_BH, grad_r_BH.sum_to_size(ctx.r_shape)
+    return scan_plain(r_BH[None], w_TBH, x_BH)
 
 
 @register(

@@ -51,10 +51,12 @@ def packed(weights: Sequence[Tensor], shares: int = 1, *, back: bool = False) ->
 
 
 def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
-    """Fill in x with the state after every step: w_t + r x_{t-1}."""
-    units = before.numel()
+    """Fill in x with the state after every step: w_t + r_t x_{t-1}, real or complex. r has the
+    shape of w, or that of the state: one for all steps."""
+    units, each = before.numel(), int(r.dim() == w.dim())
     # No unit reads another one, so threads share the units of all rows.
-    run("scan_forward", units, len(w), units, w, before, r, x, least=SCAN_UNITS)
+    name = "complex_scan_forward" if w.is_complex() else "scan_forward"
+    run(name, units, len(w), units, each, w, before, r, x, least=SCAN_UNITS)
 
 
 def scan_backward(
@@ -66,6 +68,8 @@ def scan_backward(
     d_before: Tensor,
     d_r: Tensor,
 ) -> None:
-    """Fill in the gradients of `scan_forward`, given that of x."""
-    units, tensors = before.numel(), (outer, x, before, r, slope, d_before, d_r)
-    run("scan_backward", units, len(x), units, *tensors, least=SCAN_UNITS)
+    """Fill in the gradients of `scan_forward`, given that of x; d_r has the shape of r."""
+    units, each = before.numel(), int(r.dim() == x.dim())
+    tensors = (outer, x, before, r, slope, d_before, d_r)
+    name = "complex_scan_backward" if x.is_complex() else "scan_backward"
+    run(name, units, len(x), units, each, *tensors, least=SCAN_UNITS)

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from ablate.model.fast.lstm_steps import lstm_steps
+from ablate.model.fast.scan import scan, scan_plain
 from ablate.model.native import library
 from ablate.model.native.product import multiply
-from ablate.model.native.recurrent import scan_forward
 from ablate.model.native.softmax import exponentials_, half_slopes_
 
 STEPS, ROWS, UNITS = 5, 9, 70  # no multiples of the widths of vectors
@@ -70,12 +70,11 @@ def _lstm() -> None:
 
 
 def _scan() -> None:
-    w_TN, x_N, r_N = torch.randn(STEPS, UNITS), torch.randn(UNITS), torch.rand(UNITS)
-    x_TN = torch.empty_like(w_TN)
-    scan_forward(w_TN, x_N, r_N, x_TN)
-    for ours, w_N in zip(x_TN, w_TN, strict=True):
-        x_N = w_N + r_N * x_N
-        _close(ours, x_N)
+    for dtype in (torch.float32, torch.complex64):
+        for steps in (1, STEPS):  # one factor for all of them, or one each
+            shapes = ((steps, ROWS, UNITS), (STEPS, ROWS, UNITS), (ROWS, UNITS))
+            tensors = [torch.randn(shape, dtype=dtype) for shape in shapes]
+            _same_gradients(scan, scan_plain, tensors)
 
 
 def _same_gradients(
@@ -85,7 +84,7 @@ def _same_gradients(
     for compute in (one, other):
         given = [tensor.clone().requires_grad_() for tensor in tensors]
         out = compute(*given)
-        results.append([out, *torch.autograd.grad(out.square().sum(), given)])
+        results.append([out, *torch.autograd.grad(out.abs().square().sum(), given)])
     for ours, wanted in zip(*results, strict=True):
         _close(ours, wanted)
 
