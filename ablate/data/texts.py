@@ -56,6 +56,10 @@ class Text(Protocol):
         """Return the split's lines, after checking its file if its hash is pinned."""
         ...
 
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return the split's bytes, cut after each line end; they are what bits per byte count."""
+        ...
+
 
 def names() -> list[str]:
     """List the texts that have a name, those of trees included."""
@@ -133,6 +137,10 @@ class GrammarText:
         """Return a split's lines, or its trees, one per line."""
         return iter(self._splits[split])
 
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's lines as a file would have them."""
+        return (f"{line}\n".encode() for line in self._splits[split])
+
     def log_probabilities(self, split: str) -> list[float]:
         """Return the natural log probability, under the grammar, of each token after the first."""
         from ablate.data.grammar import built_in, floor
@@ -178,6 +186,11 @@ class PublishedText:
         """Return a split's lines, from a file whose hash is checked."""
         self.check(split)
         return lines_of(self.path(split))
+
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's bytes, from a file whose hash is checked."""
+        self.check(split)
+        return bytes_of_lines(self.path(split))
 
     def check(self, part: str) -> None:
         """Raise if a file is missing or is not the published one."""
@@ -244,6 +257,10 @@ class FolderText:
     def lines(self, split: str) -> Iterator[str]:
         """Return a split's lines."""
         return lines_of(self.path(split))
+
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's bytes."""
+        return bytes_of_lines(self.path(split))
 
 
 def sha256(path: Path) -> str:
@@ -319,5 +336,14 @@ def lines_of(path: Path) -> Iterator[str]:
             yield from file
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text: {error.reason}. Save it as UTF-8.") from error
+    except OSError as error:
+        raise CorpusError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def bytes_of_lines(path: Path) -> Iterator[bytes]:
+    """Read a file as it is, cut after each line end."""
+    try:
+        with open(path, "rb") as file:
+            yield from file
     except OSError as error:
         raise CorpusError(f"cannot read {path}: {error.strerror or error}.") from error
