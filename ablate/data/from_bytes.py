@@ -115,8 +115,8 @@ def _package() -> Any:
     try:
         import tokenizers
     except ImportError:
-        message = needs("corpus.level = 'bpe' learns its tokens with", "tokenizers")
-        raise MissingDependency(f"{message} The extra `study` has it.") from None
+        message = needs("corpus.level = 'bpe' learns and finds its tokens with", "tokenizers")
+        raise MissingDependency(f"{message} (the extra `study` has it).") from None
     return tokenizers
 
 
@@ -141,7 +141,7 @@ def _read(lines: Iterable[bytes], split: str) -> Iterator[bytes]:
     empty = True
     for number, line in enumerate(lines, 1):
         try:
-            empty = empty and not line.decode("utf-8").strip()
+            empty = not line.decode("utf-8").strip() and empty
         except UnicodeDecodeError as error:
             raise CorpusError(
                 f"line {number} of the {split} split is not UTF-8 text: {error.reason}. Save it as "

@@ -149,7 +149,9 @@ def test_every_arm_must_report_what_decides_and_some_arm_a_column(data):
     arms = (Arm("mos", {**MOS, **rows}), Arm("softmax", {}))
     shown = make_plan(study_of(*arms, columns=("mixture_use.variation",)), data=data).record
     assert shown.columns == (VARIATION.by("mixture_use"),) and shown.metric == PERPLEXITY
-    with pytest.raises(StudyError, match="arm 'softmax': its trials report perplexity, and not"):
+    with pytest.raises(
+        StudyError, match="arm 'softmax': its trials report perplexity, bits per byte, and not"
+    ):
         make_plan(study_of(*arms, metric="mixture_use.variation"), data=data)
 
 
