@@ -89,8 +89,8 @@ WIKITEXT_2 = Published(
     },
 )
 
-# The hash is that of huggingface/datasets, datasets/wikitext/dataset_infos.json; the sizes are those
-# of Merity et al. 2016, Table 1.
+# The hash is that of huggingface/datasets (datasets/wikitext/dataset_infos.json), the sizes are of
+# Merity et al. 2016, Table 1.
 WIKITEXT_103 = Published(
     name="wikitext-103",
     home="https://wikitext.smerity.com",
@@ -103,7 +103,7 @@ WIKITEXT_103 = Published(
     parts={s: Part(file="zip", member=f"wikitext-103/wiki.{s}.tokens") for s in SPLITS},
 )
 
-# The hashes are those that Hugging Face shows for the files of this revision (their Git LFS objects),
+# The hashes are those that Hugging Face shows for the files of this revision (objects of Git LFS),
 # read in the public manifests of several projects, which agree. There is no test split: the second
 # half of the validation stories is ours.
 TINYSTORIES = Published(
@@ -124,8 +124,8 @@ TINYSTORIES = Published(
     },
 )
 
-# The first of the 14 files of the sample of 10 billion tokens: 2.15 GB, 726,000 documents. Its hash
-# is known as those of TinyStories are. The 100,000 documents have about as many words as WikiText-103.
+# The first of the 14 files of the sample of 10 billion tokens: 2.15 GB, 726,000 documents, of which
+# 102,000 are read. Its hash is known as those of TinyStories are.
 FINEWEB_EDU = Published(
     name="fineweb-edu",
     home="https://huggingface.co/datasets/HuggingFaceFW/fineweb-edu/resolve"
