@@ -200,7 +200,7 @@ def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
 
     config = plan.configs[plan.study.base_arm]
     if config.kind.slots and config.kind.name != "encoder_decoder":
-        arms = {digest: arm for arm, digest in reversed(plan.digests.items())}
+        arms = {digest: arm for arm, digest in reversed([*plan.digests.items()])}
         for digest, data in plan.texts.items():
             if data:
                 of_base = digest == plan.record.corpus_digest

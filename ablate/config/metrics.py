@@ -242,9 +242,7 @@ BITS = Metric(
     "nll", shown="bits per character", digits=3, factor=1 / math.log(2), reports_scaled=True,
     published=("bpc",), lowest=0,
 )  # fmt: skip
-BITS_PER_BYTE = Metric(
-    "bits_per_byte", shown="bits per byte", digits=3, published=("bpb",), lowest=0
-)
+BITS_PER_BYTE = Metric("bits_per_byte", shown="bits per byte", digits=3, lowest=0)
 TRAIN_PERPLEXITY = replace(PERPLEXITY, shown="train perplexity", of=TRAIN)
 ACCURACY = Metric(
     "accuracy", better="higher", shown="accuracy in %", digits=1, factor=100, margin=0.005,
