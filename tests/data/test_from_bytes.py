@@ -18,7 +18,9 @@ from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.from_bytes import LETTERS, bytes_of, encode_byte_pairs, encode_bytes, tokens_of
 from ablate.data.published import SPLITS
 from ablate.data.texts import FolderText
+from ablate.data.travel import receive, send
 from ablate.errors import CorpusError, MissingDependency
+from ablate.store.store import Store
 
 HARD = {
     "train": "the cat  sat\n\n\tthe\r\ncat <eos> naïve \x00 \u2028 æ 東京 🙂\nthe cat sat \n",
@@ -192,3 +194,20 @@ def test_the_bytes_of_a_file_are_read_as_they_are(tmp_path):
     for split in SPLITS:
         (tmp_path / f"{split}.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc")
     assert [*FolderText(tmp_path, None).raw("test")] == [b"\xef\xbb\xbfa\r\n", b"b\rc"]
+
+
+def test_encoded_texts_travel_each_to_a_folder_of_its_own(tmp_path, own, monkeypatch):
+    """As to a worker of a study whose arms read different tokens; it has no text and no package."""
+    store = Store(str(tmp_path / "store"))
+    here, there = str(tmp_path / "here"), tmp_path / "there"
+    configs = [CorpusConfig(name=str(own), level=level, merges=30) for level in ("bpe", "byte")]
+    sent = [(open_corpus(config, here), send(config, here, store)) for config in configs]
+    monkeypatch.setenv("ABLATE_WORKSPACE", str(there))
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for split in SPLITS:
+        (own / f"{split}.txt").unlink()
+    for config, (expected, parcel) in zip(configs, sent, strict=True):
+        opened = open_corpus(config, receive(parcel, store))
+        assert opened.encoding.is_relative_to(there) and opened.digest == expected.digest
+        assert opened.num_bytes == expected.num_bytes
+        assert all(np.array_equal(opened.splits[s], expected.splits[s]) for s in SPLITS)
