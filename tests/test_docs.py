@@ -41,6 +41,7 @@ NOT_HERE = {
     "corners.py",
     "digits.py",
     "gaussian_noise.py",
+    "llama.py",
     "site/",
     "site/index.html",
     "logins.json",

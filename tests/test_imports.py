@@ -54,6 +54,7 @@ OUTSIDE = {
     "mlflow": {"record"},
     "sqlalchemy": {"tune", "record"},
     "subword_nmt": {"data"},
+    "tokenizers": {"data"},
     "sacrebleu": {"scores"},
     "rouge_score": {"scores"},
     "rich": {"engine"},

@@ -24,6 +24,7 @@ from ablate.analysis import Analysis, Cell, Finding
 from ablate.analysis.drawing import bars
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
 from ablate.config.fields import setting
+from ablate.data.byte_counts import WHOLE
 from ablate.data.encoding import UNKNOWN
 from ablate.errors import ConfigError
 from ablate.model.mixture import log_probs
@@ -139,8 +140,7 @@ def _contexts(subject: Subject, options: NextWordsOptions) -> list[Context]:
         # A text of characters may have no <eos>.
         eos = [] if subject.corpus.eos is None else [subject.corpus.eos]
         text = options.text.lower() if subject.config.corpus.lowercase else options.text
-        parts = text.split() if subject.corpus.level == "word" else " ".join(text.split())
-        return [Context("text", [*eos, *map(subject.token, parts)])]
+        return [Context("text", [*eos, *_tokens(subject, text)])]
     stream = subject.stream(options.split)
     for position in options.positions:
         if position >= len(stream):
@@ -149,6 +149,13 @@ def _contexts(subject: Subject, options: NextWordsOptions) -> list[Context]:
                 f"Expected: 1 to {len(stream) - 1}."
             )
     return [Context(str(p), stream[:p].tolist(), int(stream[p])) for p in options.positions]
+
+
+def _tokens(subject: Subject, text: str) -> list[int]:
+    if subject.corpus.level in WHOLE:
+        return subject.corpus.tokens_of(text)
+    parts = text.split() if subject.corpus.level == "word" else " ".join(text.split())
+    return [*map(subject.token, parts)]
 
 
 def _after(subject: Subject, context: Context) -> Tensor:

@@ -191,5 +191,8 @@ def distinct_names(subjects: Sequence[Subject]) -> list[str]:
     return [f"{subject.name} ({subject.id[:6]})" for subject in subjects]
 
 
+KINDS = {"word": "words", "byte": "bytes", "bpe": "byte-pair tokens"}
+
+
 def _kind(subject: Subject) -> str:
-    return "words" if subject.corpus.level == "word" else "characters"
+    return KINDS.get(subject.corpus.level, "characters")

@@ -114,6 +114,9 @@ def _get(name: str, source: str | None, folder: str) -> None:
     if name in pair_texts.names():
         _encode_pairs(name, folder)
         return
+    if name in PUBLISHED and not PUBLISHED[name].num_tokens:
+        print(f"{name}: encoded when it is first read, at the study's corpus.level")
+        return
     level = find_text(name, Path(folder)).level
     corpus = open_corpus(CorpusConfig(name=name, level=level), Path(folder))
     tokens = ", ".join(f"{len(ids):,} {split}" for split, ids in corpus.splits.items())
@@ -186,4 +189,5 @@ def _size(corpus: sources.Listed, split: str) -> str:
     """The tokens of a text, or the number of pairs of sentences."""
     if corpus.num_pairs:
         return f"{corpus.num_pairs[split]:,} pairs"
-    return f"{corpus.num_tokens.get(split, 0):,}"
+    number = corpus.num_tokens.get(split)
+    return "" if number is None else f"{number:,}"

@@ -199,8 +199,13 @@ def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
     from ablate.data.kinds import described, source_of
 
     config = plan.configs[plan.study.base_arm]
-    if config.data and config.kind.slots and config.kind.name != "encoder_decoder":
-        yield described(source_of(config.data, workspace.data))
+    if config.kind.slots and config.kind.name != "encoder_decoder":
+        arms = {digest: arm for arm, digest in reversed([*plan.digests.items()])}
+        for digest, data in plan.texts.items():
+            if data:
+                of_base = digest == plan.record.corpus_digest
+                text = described(source_of(data, workspace.data))
+                yield text if of_base else f"{arms[digest]}: {text}"
 
 
 def _arms(plan: Plan, done: Done) -> list[str]:

@@ -8,7 +8,7 @@ formula it has).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,10 +79,10 @@ class Config:
     def metrics(self) -> tuple[Metric, ...]:
         """What such trials are judged by, the most important first; then what others of their
         evaluators report."""
-        own = self.kind.metrics_at(getattr(self.data, "level", ""))
+        own = self.kind.metrics_of(self.data)
         chosen = self.listed.get("evaluator", ())
         others = (c for c in chosen if c.name != self.first_evaluator)
-        return (*own, *(m for choice in others for m in _metrics_beside(choice, own[0])))
+        return (*own, *(m for choice in others for m in _metrics_beside(choice, own)))
 
     @property
     def first_evaluator(self) -> str:
@@ -235,16 +235,16 @@ class Config:
         return values
 
 
-def _metrics_beside(choice: Choice, own: Metric) -> Iterator[Metric]:
+def _metrics_beside(choice: Choice, own: Sequence[Metric]) -> Iterator[Metric]:
     """Yield the metrics of an evaluator that is not the trial's first. One that evaluates text
-    reports the trial's `own` metric once more, under its own name."""
+    reports the trial's `own` metrics once more, under its own name."""
     technique = choice.technique
     if technique.build.gives_log_probs:
-        yield replace(own, shown=f"{own.shown}, {choice.name}").by(choice.name)
+        yield from (replace(m, shown=f"{m.shown}, {choice.name}").by(choice.name) for m in own)
     for metric in technique.metrics:
-        same = metric.name == own.name
-        of_text = replace(own, of=metric.of, shown=f"{metric.of} {own.shown}") if same else metric
-        yield of_text.by(choice.name)
+        of_text = any(metric.name == each.name for each in own)
+        again = (replace(m, of=metric.of, shown=f"{metric.of} {m.shown}") for m in own)
+        yield from (m.by(choice.name) for m in (again if of_text else (metric,)))
 
 
 def default_choice(slot: str) -> Choice:

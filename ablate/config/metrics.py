@@ -242,6 +242,7 @@ BITS = Metric(
     "nll", shown="bits per character", digits=3, factor=1 / math.log(2), reports_scaled=True,
     published=("bpc",), lowest=0,
 )  # fmt: skip
+BITS_PER_BYTE = Metric("bits_per_byte", shown="bits per byte", digits=3, lowest=0)
 TRAIN_PERPLEXITY = replace(PERPLEXITY, shown="train perplexity", of=TRAIN)
 ACCURACY = Metric(
     "accuracy", better="higher", shown="accuracy in %", digits=1, factor=100, margin=0.005,
@@ -281,7 +282,7 @@ BRACKET_F1 = Metric(
 ORACLE_F1 = replace(BRACKET_F1, name="oracle_f1", shown="oracle F1", published=())
 FIRST_F1 = replace(BRACKET_F1, name="first_f1", shown="first F1", published=())
 KNOWN = (
-    *(PERPLEXITY, BITS, TRAIN_PERPLEXITY, ACCURACY, VARIATION, RANK, DISTANCE, MORE_PARAMETERS),
-    *(BLEU, ROUGE_1, ROUGE_2, ROUGE_L, BRACKET_F1),
+    *(PERPLEXITY, BITS, BITS_PER_BYTE, TRAIN_PERPLEXITY, ACCURACY, VARIATION, RANK, DISTANCE),
+    *(MORE_PARAMETERS, BLEU, ROUGE_1, ROUGE_2, ROUGE_L, BRACKET_F1),
 )
 LIMITED = (*KNOWN, ORACLE_F1, FIRST_F1)

@@ -33,8 +33,15 @@ class CorpusConfig(DataConfig):
     )
     level: str = setting(
         "word",
-        doc="token type; tree: the words and brackets of parsed sentences",
-        choices=("word", "character", "tree"),
+        doc="token type; byte: the text's bytes; bpe: bytes, and runs of them that are frequent in "
+        "the training text; tree: the words and brackets of parsed sentences",
+        choices=("word", "character", "byte", "bpe", "tree"),
+    )
+    merges: int = setting(
+        3840,
+        doc="of level bpe: byte-pair merges to learn at most, on the training text; the vocabulary "
+        "has 256 tokens more",
+        low=1,
     )
     lowercase: bool = setting(
         False, doc="lower-case the text first (002's counts need it for WikiText-2)"
@@ -52,6 +59,11 @@ class CorpusConfig(DataConfig):
     eval_tokens: int | None = setting(
         None, doc="use only the first N tokens of valid and of test", low=100
     )
+
+    @property
+    def as_written(self) -> bool:
+        """Return whether the tokens stand for the text itself, so that it has bits per byte."""
+        return self.level != "tree" and not self.lowercase and self.min_count == 1
 
     @property
     def reader(self) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config import fields, registry
-from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, Metric
+from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, SPLIT, Metric
 from ablate.config.sections import (
     CorpusConfig,
     DataConfig,
@@ -54,7 +54,12 @@ _NAMES = {path: name for name, path in _PATHS.items()}
 
 
 DATA = "corpus"  # the section that says what trials read, of every kind that has one
-BY_CHARACTER = {"character": (BITS,)}
+BY_WORD = (PERPLEXITY, BITS_PER_BYTE)
+BY_LEVEL = {
+    "character": (BITS, BITS_PER_BYTE),
+    # A perplexity of such tokens compares with that of no other tokens.
+    **dict.fromkeys(("byte", "bpe"), (BITS_PER_BYTE, PERPLEXITY)),
+}
 ONE_EPOCH = {"training.epochs": 1}
 TEXT, PAIRS, COUNTS = "text", "pairs", "counts"  # one text, pairs of sentences, or n-grams
 SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
@@ -106,9 +111,12 @@ class Kind:
         in_main = original.origin is not None and original.origin.caller == MAIN
         return MAIN if in_main else original.where[0]
 
-    def metrics_at(self, level: str) -> tuple[Metric, ...]:
-        """Return what judges trials that read a text of this level."""
-        return self.by_level.get(level, self.metrics)
+    def metrics_of(self, data: Any) -> tuple[Metric, ...]:
+        """Return what judges trials that read these data. A text that is changed before it is read
+        has no bits per byte."""
+        own = self.by_level.get(getattr(data, "level", ""), self.metrics)
+        as_written = getattr(data, "as_written", True)
+        return own if as_written else tuple(m for m in own if m is not BITS_PER_BYTE)
 
     @property
     def assembles(self) -> bool:
@@ -120,8 +128,8 @@ LANGUAGE = Kind(
     name="language",
     sections={DATA: CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
     runner=TRAINING,
-    metrics=(PERPLEXITY,),
-    by_level=BY_CHARACTER,
+    metrics=BY_WORD,
+    by_level=BY_LEVEL,
     brief={**SLICES, **ONE_EPOCH, "training.updates_per_epoch": None},
     slots=registry.LANGUAGE_SLOTS,
 )
@@ -142,8 +150,8 @@ NGRAM = Kind(
     name="ngram",
     sections={DATA: CorpusConfig, "ngram": NgramConfig},
     runner=COUNTING,
-    metrics=(PERPLEXITY,),
-    by_level=BY_CHARACTER,
+    metrics=BY_WORD,
+    by_level=BY_LEVEL,
     brief=SLICES,
     slots=("evaluator",),
     reads=COUNTS,

@@ -10,8 +10,9 @@ corpus is a published one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -20,7 +21,7 @@ import numpy as np
 from ablate.config.identity import digest
 from ablate.config.sections import CorpusConfig, DataConfig, PairsConfig
 from ablate.config.streams import derived_seed
-from ablate.data import encoded
+from ablate.data import byte_counts, encoded, from_bytes
 from ablate.data.encoded_source import EncodedCorpus, EncodedSource
 from ablate.data.encoding import EOS, EncodedText, encode
 from ablate.data.kinds import source_of
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOKENIZED = ("level", "lowercase", "min_count")  # the settings of how the text is tokenized
+SPACES = {"character": " ", "byte": from_bytes.LETTERS[ord(" ")]}  # the space, where it is a token
+MERGES = "merges"  # of level bpe: the setting, and the name under which the learned ones are kept
 FORMAT = 1  # version of encodings: raising it re-encodes every corpus and changes all trial ids
 
 
@@ -41,6 +44,7 @@ class Corpus(EncodedCorpus):
     """A text; its words or characters are in order of first appearance over train, valid, test."""
 
     level: str
+    lengths: Mapping[str, int]  # bytes of each split's file; empty: not known
 
     @cached_property
     def floor(self) -> Mapping[str, float]:
@@ -54,9 +58,29 @@ class Corpus(EncodedCorpus):
     @property
     def separators(self) -> tuple[int, ...]:
         """The ids of the characters before a new word; empty if tokens are words."""
-        if self.level != "character":
+        if self.level not in SPACES:
             return ()
-        return tuple(i for i, letter in enumerate(self.vocabulary) if letter in (" ", "_", EOS))
+        separating = (SPACES[self.level], "_", EOS)
+        return tuple(i for i, letter in enumerate(self.vocabulary) if letter in separating)
+
+    @cached_property
+    def num_bytes(self) -> Mapping[str, int]:
+        """The bytes of each split (`byte_counts.py`); none of a text that was changed before it was
+        read, or whose file's bytes are not known."""
+        if not CorpusConfig(**self._encoded.facts["options"]).as_written:
+            return {}
+        slices = {s: t for s, t in self.splits.items() if len(t) < len(self._encoded.splits[s])}
+        counted = self.splits if self.level in byte_counts.WHOLE else slices
+        known = (self.vocabulary, self.level)
+        counts = {s: byte_counts.bytes_of_tokens(tokens, *known) for s, tokens in counted.items()}
+        return {**self.lengths, **counts}
+
+    def bits_per_byte(self, nll: float, split: str) -> float | None:
+        """Return what a byte of a split costs, from the mean nats of a token; None: not known."""
+        num_bytes = self.num_bytes.get(split)
+        if num_bytes is None:
+            return None
+        return byte_counts.bits_per_byte(nll, len(self.splits[split]), num_bytes)
 
     def stream(self, split: str) -> Tensor:
         """Return the split as a 32-bit tensor over the mapped file; it must not be written to."""
@@ -64,6 +88,8 @@ class Corpus(EncodedCorpus):
 
     def text(self, tokens: Iterable[int]) -> str:
         """Convert token ids back to text, with its line breaks."""
+        if self.level in byte_counts.WHOLE:
+            return self.restored(tokens).decode(errors="replace")
         lines: list[list[str]] = [[]]
         for token in tokens:
             word = self.vocabulary[int(token)]
@@ -73,6 +99,14 @@ class Corpus(EncodedCorpus):
                 lines[-1].append(word)
         between = "" if self.level == "character" else " "
         return "\n".join(map(between.join, lines))
+
+    def restored(self, tokens: Iterable[int]) -> bytes:
+        """Return the bytes that tokens of level `byte` or `bpe` stand for."""
+        return b"".join(from_bytes.bytes_of(self.vocabulary[int(token)]) for token in tokens)
+
+    def tokens_of(self, text: str) -> list[int]:
+        """Return the tokens of level `byte` or `bpe` that stand for a text."""
+        return from_bytes.tokens_of(text, self.vocabulary, self._encoded.texts(MERGES))
 
 
 AnyCorpus = Corpus | Pairs
@@ -97,7 +131,7 @@ def corpus_digest(config: DataConfig, folder: str | Path | None = None) -> str:
 
 
 class Texts(EncodedSource[CorpusConfig]):
-    """Reads one text as words or characters."""
+    """Reads one text as words, characters, bytes or pairs of bytes."""
 
     makes = Corpus
 
@@ -112,7 +146,8 @@ class Texts(EncodedSource[CorpusConfig]):
 
     def options(self) -> dict[str, Any]:
         """Return how the text is tokenized."""
-        return {name: getattr(self.config, name) for name in TOKENIZED}
+        names = (*TOKENIZED, MERGES) if self.config.level == "bpe" else TOKENIZED
+        return {name: getattr(self.config, name) for name in names}
 
     def asked(self) -> tuple:
         """Return what selects an encoding; slices do not."""
@@ -121,7 +156,8 @@ class Texts(EncodedSource[CorpusConfig]):
     def facts(self, files: encoded.Encoded, seed: int) -> dict[str, Any]:
         """Return the text's level and its tokens, sliced as the config says."""
         splits = _slice(files.splits, self.config, seed)
-        return {"level": self.config.level, "eos": files.facts["eos"], "splits": splits}
+        known = {"eos": files.facts["eos"], "lengths": self._lengths(files)}
+        return {"level": self.config.level, "splits": splits, **known}
 
     def vocabulary(self) -> tuple[int, int]:
         """Return the number of words, without the text if the corpus is a published one."""
@@ -131,7 +167,7 @@ class Texts(EncodedSource[CorpusConfig]):
     def sizes(self) -> dict[str, int]:
         """Count the tokens of each split, without the text if the corpus is a published one."""
         config, published = self.config, PUBLISHED.get(self.config.name)
-        if published is None or config.level != published.level:
+        if published is None or config.level != published.level or not published.num_tokens:
             return super().sizes()
         # A slice longer than its split is the split.
         limits, known = {"train": config.train_tokens}, published.num_tokens
@@ -150,14 +186,34 @@ class Texts(EncodedSource[CorpusConfig]):
 
     def columns(self, text: Text) -> encoded.Columns:
         """Encode a text."""
+        raw = {split: partial(text.raw, split) for split in SPLITS}
+        if self.config.level == "byte":
+            return self.columns_of(from_bytes.encode_bytes(raw))
+        if self.config.level == "bpe":
+            tokens, merges = from_bytes.encode_byte_pairs(raw, self.config.merges)
+            learned = digest({"vocabulary": tokens.vocabulary, MERGES: merges})
+            return self.columns_of(tokens, {"learned": learned}, texts={MERGES: merges})
         tokens = encode({split: text.lines(split) for split in SPLITS}, self.config)
-        return self.columns_of(tokens, floor=self._floor(text))
+        lengths = {split: sum(map(len, lines())) for split, lines in raw.items()}
+        return self.columns_of(tokens, {"bytes": lengths}, floor=self._floor(text))
 
-    def columns_of(self, tokens: EncodedText, **beside: Any) -> encoded.Columns:
+    def columns_of(
+        self, tokens: EncodedText, facts: Mapping[str, Any] | None = None, **beside: Any
+    ) -> encoded.Columns:
         """Return what to write of an encoded text."""
         words = tokens.vocabulary
-        facts = {"num_words": len(words), "eos": words.index(EOS)}
-        return encoded.Columns(tokens.splits, words, facts, **beside)
+        every = {"num_words": len(words), "eos": words.index(EOS), **(facts or {})}
+        return encoded.Columns(tokens.splits, words, every, **beside)
+
+    def _lengths(self, files: encoded.Encoded) -> Mapping[str, int]:
+        """Return the bytes of each split's file. Encodings of older versions lack them, and a
+        worker's host lacks the text."""
+        if "bytes" in files.facts or self.config.level not in ("word", "character"):
+            return files.facts.get("bytes", {})
+        with suppress(CorpusError):
+            text = self.text()
+            return {split: sum(map(len, text.raw(split))) for split in SPLITS}
+        return {}
 
     def _known_words(self) -> int | None:
         published, config = PUBLISHED.get(self.config.name), self.config
@@ -167,12 +223,18 @@ class Texts(EncodedSource[CorpusConfig]):
         return published.frequent.get(config.min_count) if own else None
 
     def _check_level(self, text: Text) -> None:
-        """Refuse to read a corpus of trees as text, and text as trees."""
+        """Refuse to read a corpus of trees as text, text as trees, and bytes of another text."""
         config = self.config
+        if config.level in byte_counts.WHOLE and not config.as_written:
+            raise CorpusError(
+                "corpus.lowercase and corpus.min_count change the text, and tokens of level "
+                f"'{config.level}' stand for its own bytes. Instead: leave both out, or "
+                "corpus.level = 'character'."
+            )
         if text.level == "any" or (text.level == "tree") == (config.level == "tree"):
             return
         other = "of trees" if text.level == "tree" else "not of trees"
-        level = "'tree'" if text.level == "tree" else "'word' or 'character'"
+        level = "'tree'" if text.level == "tree" else "'word', 'character', 'byte' or 'bpe'"
         raise CorpusError(
             f"{config.name} is a corpus {other}, and corpus.level is '{config.level}'. Instead: "
             f"corpus.level = {level}."
@@ -185,6 +247,8 @@ class Texts(EncodedSource[CorpusConfig]):
         which is also part of a trial's id.
         """
         config = self.config
+        if config.level == "bpe":  # what was learned is part of the data
+            key = digest({"encoding": key, "learned": self.encoded().facts["learned"]})
         drawn = config.train_slice == "random"
         if drawn and config.train_tokens is None:
             raise CorpusError(

@@ -1,6 +1,7 @@
 """The published corpora: their files, pinned hashes, and what is known without the files.
 
-Texts: the Penn Treebank as prepared by Mikolov, and WikiText-2. Trees: the sample of the Penn
+Texts: the Penn Treebank as prepared by Mikolov, WikiText-2 and WikiText-103, TinyStories, and a
+sample of FineWeb-Edu. Trees: the sample of the Penn
 Treebank that NLTK distributes. Pairs of sentences: Multi30k, and titles of AG's news. None of this
 is part of this project.
 """
@@ -11,6 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Where a split lies, if it is not a file: documents first to last of a file, or a member of an
+    archive."""
+
+    file: str  # a key of `Published.files`
+    member: str = ""  # of an archive
+    first: int = 0  # documents, counted from 0
+    end: int | None = None  # the first that is not of the split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +45,7 @@ class Published:
     frequent: Mapping[int, int] = field(default_factory=dict)  # vocabulary by min_count
     languages: tuple[str, ...] = ()  # of pairs; by default, from the first to the second
     num_pairs: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)  # by split, if splits are no files
 
 
 PTB = Published(
@@ -76,6 +89,58 @@ WIKITEXT_2 = Published(
     },
 )
 
+# The hash is that of huggingface/datasets (datasets/wikitext/dataset_infos.json), the sizes are of
+# Merity et al. 2016, Table 1.
+WIKITEXT_103 = Published(
+    name="wikitext-103",
+    home="https://wikitext.smerity.com",
+    files={"zip": "wikitext-103-v1.zip"},
+    sha256={"zip": "242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590"},
+    other_names=(),
+    licence="CC BY-SA",
+    num_tokens={"train": 103_227_021, "valid": 217_646, "test": 245_569},
+    vocabulary={("word", False): 267_735},
+    parts={s: Part(file="zip", member=f"wikitext-103/wiki.{s}.tokens") for s in SPLITS},
+)
+
+# The hashes are those that Hugging Face shows for the files of this revision (objects of Git LFS),
+# read in the public manifests of several projects, which agree. There is no test split: the second
+# half of the validation stories is ours.
+TINYSTORIES = Published(
+    name="tinystories",
+    home="https://huggingface.co/datasets/roneneldan/TinyStories/resolve"
+    "/f54c09fd23315a6f9c86f9dc80f725de7d8f9c64",
+    files={split: f"TinyStories-{split}.txt" for split in ("train", "valid")},
+    sha256={
+        "train": "c5cf5e22ff13614e830afbe61a99fbcbe8bcb7dd72252b989fa1117a368d401f",
+        "valid": "94e431816c4cce81ff71e4408ff8d3bda9a42e8d2663986697c3954288cb38b4",
+    },
+    other_names=(),
+    licence="CDLA-Sharing-1.0",
+    parts={
+        "train": Part(file="train"),
+        "valid": Part(file="valid", end=11_000),
+        "test": Part(file="valid", first=11_000),
+    },
+)
+
+# The first of the 14 files of the sample of 10 billion tokens: 2.15 GB, 726,000 documents, of which
+# 102,000 are read. Its hash is known as those of TinyStories are.
+FINEWEB_EDU = Published(
+    name="fineweb-edu",
+    home="https://huggingface.co/datasets/HuggingFaceFW/fineweb-edu/resolve"
+    "/87f09149ef4734204d70ed1d046ddc9ca3f2b8f9/sample/10BT",
+    files={"documents": "000_00000.parquet"},
+    sha256={"documents": "b1ba7b2ce4cb5ea6ef42dca40263eabb85f37700d01693a68e9b30a31d78e871"},
+    other_names=(),
+    licence="ODC-By 1.0, and Common Crawl's terms of use",
+    parts={
+        "train": Part(file="documents", end=100_000),
+        "valid": Part(file="documents", first=100_000, end=101_000),
+        "test": Part(file="documents", first=101_000, end=102_000),
+    },
+)
+
 TREEBANK = Published(
     name="treebank",
     home="https://raw.githubusercontent.com/nltk/nltk_data/HEAD/packages/corpora",
@@ -89,7 +154,10 @@ TREEBANK = Published(
     frequent={10: 1_160},
 )
 
-PUBLISHED: dict[str, Published] = {corpus.name: corpus for corpus in (PTB, WIKITEXT_2, TREEBANK)}
+PUBLISHED: dict[str, Published] = {
+    corpus.name: corpus
+    for corpus in (PTB, WIKITEXT_2, WIKITEXT_103, TINYSTORIES, FINEWEB_EDU, TREEBANK)
+}
 
 _LANGUAGES = ("en", "de", "fr")
 _PARTS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}

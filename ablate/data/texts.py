@@ -1,17 +1,22 @@
 """The text of corpora: its location and its hashes. Nothing here uses the network.
 
 grammar, grammar_trees     built in, generated on first use
-ptb, wikitext-2, treebank  published; `ablate data get` fetches them
+ptb, wikitext-2, treebank  published, as others are; `ablate data get` fetches them
 NAME                       imported by `ablate data add NAME FILE`
 folder:PATH                a folder with train.txt, valid.txt and test.txt; a plain path works too
 
 The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/parsing/trees.py`). The
 treebank's splits are by file: wsj_0001 to 0159 are train, to 0179 valid, to 0199 test.
+
+A text of documents has them one after the other: stories end with a line `<|endoftext|>`, as in
+their files, and rows of Parquet with a line end of ours.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import itertools
 import json
 import os
 import re
@@ -30,6 +35,7 @@ from ablate.store import files
 
 GRAMMAR, GRAMMAR_TREES, PAIRS = BUILT_IN = ("grammar", "grammar_trees", "pairs")
 LAST_FILES = {"train": 159, "valid": 179, "test": 199}  # of the treebank's splits
+END_OF_STORY = b"<|endoftext|>"
 FRESH_NS = 2_000_000_000  # a file changed more recently may change again with the same stamp
 
 
@@ -56,6 +62,10 @@ class Text(Protocol):
         """Return the split's lines, after checking its file if its hash is pinned."""
         ...
 
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return the split's bytes, cut after each line end; they are what bits per byte count."""
+        ...
+
 
 def names() -> list[str]:
     """List the texts that have a name, those of trees included."""
@@ -67,8 +77,10 @@ def find_text(name: str, folder: Path | None) -> Text:
     if name in (GRAMMAR, GRAMMAR_TREES):
         return GrammarText(name)
     if name in PUBLISHED:
-        made = TreebankText if PUBLISHED[name].level == "tree" else PublishedText
-        return made(PUBLISHED[name], folder or Path())
+        corpus = PUBLISHED[name]
+        of_text = TextInParts if corpus.parts else PublishedText
+        made = TreebankText if corpus.level == "tree" else of_text
+        return made(corpus, folder or Path())
     if name in (PAIRS, *PUBLISHED_PAIRS):
         raise CorpusError(
             f"corpus.name: '{name}' has pairs of sentences, and this task reads one text. Expected "
@@ -133,6 +145,10 @@ class GrammarText:
         """Return a split's lines, or its trees, one per line."""
         return iter(self._splits[split])
 
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's lines as a file would have them."""
+        return (f"{line}\n".encode() for line in self._splits[split])
+
     def log_probabilities(self, split: str) -> list[float]:
         """Return the natural log probability, under the grammar, of each token after the first."""
         from ablate.data.grammar import built_in, floor
@@ -179,6 +195,11 @@ class PublishedText:
         self.check(split)
         return lines_of(self.path(split))
 
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's bytes, from a file whose hash is checked."""
+        self.check(split)
+        return bytes_of_lines(self.path(split))
+
     def check(self, part: str) -> None:
         """Raise if a file is missing or is not the published one."""
         path, expected, name = self.path(part), self.corpus.sha256[part], self.corpus.name
@@ -193,6 +214,54 @@ class PublishedText:
                 f"{path} is not the published file: its SHA-256 should be {expected}, but it is "
                 f"{actual}. {remedy}"
             )
+
+
+@dataclass(frozen=True)
+class TextInParts(PublishedText):
+    """A published text whose splits are parts of its files."""
+
+    def origin(self, split: str) -> str:
+        """Return the file that has the split, for messages."""
+        return str(self.path(self.corpus.parts[split].file))
+
+    def lines(self, split: str) -> Iterator[str]:
+        """Return a split's lines, from a file whose hash is checked."""
+        return (line.decode() for line in self.raw(split))
+
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's bytes, from a file whose hash is checked."""
+        part = self.corpus.parts[split]
+        self.check(part.file)
+        path = self.path(part.file)
+        if part.member:
+            return _lines_of_member(path, part.member)
+        documents = _rows(path) if path.suffix == ".parquet" else _stories(path)
+        return itertools.chain.from_iterable(itertools.islice(documents, part.first, part.end))
+
+
+def _lines_of_member(path: Path, name: str) -> Iterator[bytes]:
+    with zipfile.ZipFile(path) as archive, archive.open(name) as member:
+        yield from member
+
+
+def _stories(path: Path) -> Iterator[list[bytes]]:
+    story: list[bytes] = []
+    for line in bytes_of_lines(path):
+        story.append(line)
+        if line.strip() == END_OF_STORY:
+            yield story
+            story = []
+    if story:
+        yield story
+
+
+def _rows(path: Path) -> Iterator[io.BytesIO]:
+    """The documents of a Parquet file, each with a line end, to be read line by line."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=["text"]):
+            yield from (io.BytesIO(f"{text}\n".encode()) for text in batch.column(0).to_pylist())
 
 
 @dataclass(frozen=True)
@@ -244,6 +313,10 @@ class FolderText:
     def lines(self, split: str) -> Iterator[str]:
         """Return a split's lines."""
         return lines_of(self.path(split))
+
+    def raw(self, split: str) -> Iterator[bytes]:
+        """Return a split's bytes."""
+        return bytes_of_lines(self.path(split))
 
 
 def sha256(path: Path) -> str:
@@ -319,5 +392,14 @@ def lines_of(path: Path) -> Iterator[str]:
             yield from file
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 text: {error.reason}. Save it as UTF-8.") from error
+    except OSError as error:
+        raise CorpusError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def bytes_of_lines(path: Path) -> Iterator[bytes]:
+    """Read a file as it is, cut after each line end."""
+    try:
+        with open(path, "rb") as file:
+            yield from file
     except OSError as error:
         raise CorpusError(f"cannot read {path}: {error.strerror or error}.") from error

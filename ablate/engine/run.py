@@ -303,11 +303,11 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
         local.run(schedule, lambda trial: _order(trial, workspace))
         return
-    from ablate.data.travel import send_files
+    from ablate.data.travel import send, send_files
     from ablate.tune.cluster import drive as cluster
 
     plan = schedule.plan
-    fleet, more = _fleet(plan, workspace, options), dict[str, Any]()
+    fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()
     # Workers start in another folder, where a relative path would lead elsewhere.
     path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
 
@@ -315,11 +315,16 @@ def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         if not more:
             return {**_order(trial, workspace), "path": path}
         files = {"files": send_files([*trial.config.files.values()], workspace.store)}
-        return {**_order(trial, workspace), **more, **files}
+        read = parcels.get(trial.corpus_digest) or parcels[plan.record.corpus_digest]
+        return {**_order(trial, workspace), **more, **files, "corpus": read}
 
     with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
         if fleet.address not in (None, "local"):
-            more = _order_to_other_hosts(plan, workspace, folder / "parcel")
+            more = _order_to_other_hosts(plan, folder / "parcel")
+            parcels = {
+                digest: data and send(data, workspace.data, workspace.store)
+                for digest, data in plan.texts.items()
+            }
             fleet = replace(fleet, working_dir=str(folder / "parcel"))
         cluster.run(schedule, fleet, order)
 
@@ -328,16 +333,13 @@ def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
     return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
 
 
-def _order_to_other_hosts(plan: Plan, workspace: Workspace, folder: Path) -> dict[str, Any]:
+def _order_to_other_hosts(plan: Plan, folder: Path) -> dict[str, Any]:
     """Return the further entries of an order to workers on other hosts: no folder of this host."""
-    from ablate.data.travel import send
     from ablate.tune.cluster.parcel import pack
 
-    corpus = plan.configs[plan.study.base_arm].data
     return {
         "data": "",
         "study": plan.record.key,
-        "corpus": corpus and send(corpus, workspace.data, workspace.store),
         "modules": pack(plan.study.file, plan.study.techniques, folder),
     }
 
@@ -370,10 +372,9 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
     from ablate.data.kinds import source_of
     from ablate.trial.user.user_code import told
 
-    corpus = plan.configs[plan.study.base_arm].data
     with told(f"{plan.study.file or plan.study.name}: opening the corpus", [plan.study.file]):
-        opened = corpus and source_of(corpus, workspace.data).open()
-    floor = getattr(opened, "floor", {})
+        opened = [data and source_of(data, workspace.data).open() for data in plan.texts.values()]
+    floor = getattr(opened[0], "floor", {})
     return floor if plan.record.metric.reports_scaled else {}  # it is in nats
 
 

@@ -165,7 +165,8 @@ OF_STUDIES: tuple[Fact[ToldOfStudy], ...] = (
     Fact("corpus", TEXT, lambda t: t.record.corpus, "its corpus, with the options that change its "
          "text; null for tasks without one"),
     Fact("corpus_digest", TEXT, lambda t: t.record.corpus_digest, "hash of its tokens"),
-    Fact("level", TEXT, lambda t: t.record.level, "word or character; null without a corpus"),
+    Fact("level", TEXT, lambda t: t.record.level, "its tokens: word, character, byte, "
+         "bpe or tree; null without a corpus"),
     Fact("base_arm", TEXT, lambda t: t.record.base_arm, "the arm that others are compared with"),
     Fact("status", TEXT, lambda t: t.status, "running, interrupted or finished"),
     Fact("imported", TEXT, lambda t: t.record.imported, "the file that its results come from; null "

@@ -111,7 +111,7 @@ class StudyRecord:
     command: str
     corpus: str  # its name, with the options that change its text
     corpus_digest: str
-    level: str  # "word" or "character"; "" without a corpus
+    level: str  # of the corpus, as "word" or "bpe"; "" without one
     num_seeds: int
     base_arm: str
     arms: tuple[ArmRecord, ...]

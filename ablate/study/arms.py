@@ -113,7 +113,7 @@ def plan_trial(
         config,
         values={**values, **config.files},
         seed=seed,
-        corpus_digest=plan.record.corpus_digest,
+        corpus_digest=plan.digest_of(arm),
         threads=plan.scale.threads,
         device="cuda" if plan.scale.gpus else "cpu",
         precision=plan.scale.precision,

@@ -91,7 +91,7 @@ def make_record(
         num_searches=1 if scale.searched else None,
         folder=os.getcwd(),  # where relative paths of file and command start
         corpus=corpus.name if corpus else "",
-        corpus_digest=_digest(study, corpus, data) if corpus else "",
+        corpus_digest=data_digest(study, corpus, data) if corpus else "",
         level=getattr(corpus, "level", ""),  # which only texts have
         judged_by=metric,
         columns=columns,
@@ -121,7 +121,8 @@ def _looks(scale: Scale) -> tuple[int, ...]:
     return tuple(looks) if len(looks) > 1 else ()
 
 
-def _digest(study: Study, corpus: DataConfig, data: str) -> str:
+def data_digest(study: Study, corpus: DataConfig, data: str) -> str:
+    """Return the digest of what a section describes; an error names the study."""
     from ablate.data.kinds import source_of
 
     with told(f"{study.file or study.name}: the digest of the corpus", [study.file]):

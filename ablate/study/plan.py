@@ -15,6 +15,7 @@ from typing import Any
 
 from ablate.config.config import Config
 from ablate.config.identity import Trial
+from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
@@ -23,7 +24,7 @@ from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm
 from ablate.study.chains import chains, confirm_search
 from ablate.study.corpora import check_single
-from ablate.study.make_record import arm_location, make_record
+from ablate.study.make_record import arm_location, data_digest, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
 from ablate.study.searches import plan_search_trial, plan_searches, searched_rows
@@ -31,6 +32,7 @@ from ablate.study.settings_found import SettingsFound, settings_found
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
+TOKENS = ("corpus.level", "corpus.merges")  # arms may differ in, if bits per byte decide
 MAX_TRIALS = 20_000  # which take about a minute to plan
 MAX_SEARCHED = 200_000  # which take about four seconds to foresee
 
@@ -62,10 +64,17 @@ def make_plan(
         study = whole
         load_own(study.techniques)
         values, configs = _resolved(study, scale, arms, found)
-    _check_one_corpus(study, configs)
+    _check_one_corpus(study, scale, configs)
     _check_stages(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
-    plan = Plan(study=study, scale_name=name, scale=scale, record=record, configs=configs)
+    plan = Plan(
+        study=study,
+        scale_name=name,
+        scale=scale,
+        record=record,
+        configs=configs,
+        digests=_other_digests(study, configs, data),
+    )
     if found is not None:
         behind = {"settings_of": scale.settings_of, "num_searches": found.num_searches}
         plan = replace(plan, record=replace(record, **behind), repeats=found.num_searches)
@@ -230,16 +239,44 @@ def _chosen_arms(study: Study, scale: Scale) -> list[Arm]:
     return [arm for arm in study.design.arms if arm.name in chosen]
 
 
-def _check_one_corpus(study: Study, configs: Mapping[str, Config]) -> None:
-    """Check that all arms use the same corpus: results on different ones are never compared."""
+def _check_one_corpus(study: Study, scale: Scale, configs: Mapping[str, Config]) -> None:
+    """Check that all arms use the same corpus: results on different ones are never compared. Only
+    bits per byte compare tokens of different kinds, over the same bytes."""
     base = configs[study.base_arm].flat
     for arm, config in configs.items():
         for key, value in config.flat.items():
-            if key.startswith("corpus.") and value != base[key]:
+            if not key.startswith("corpus.") or value == base[key]:
+                continue
+            if why := _not_comparable(study, scale, key, config):
                 raise StudyError(
                     f"{arm_location(study, arm)}: {key} = {value!r} is not allowed, since the base "
-                    f"arm has {base[key]!r}. Instead: use one corpus for all arms of a scale."
+                    f"arm has {base[key]!r}{why}"
                 )
+
+
+def _not_comparable(study: Study, scale: Scale, key: str, config: Config) -> str:
+    """Return why an arm must read what the base arm does, and the way out; else nothing."""
+    if key not in TOKENS:
+        return ". Instead: use one corpus for all arms of a scale."
+    if study.metric != BITS_PER_BYTE.name:
+        return (
+            ", and only bits per byte compare different tokens. Instead: one kind of tokens for "
+            f"all arms, or metric = '{BITS_PER_BYTE.name}'."
+        )
+    # A smoke run cuts every text, and its numbers mean nothing.
+    if config.flat["corpus.eval_tokens"] is not None and not scale.smoke:
+        return (
+            f", and {config.flat['corpus.eval_tokens']} tokens of each are different text. "
+            "Instead: leave out corpus.eval_tokens."
+        )
+    return ""
+
+
+def _other_digests(study: Study, configs: Mapping[str, Config], data: str) -> dict[str, str]:
+    """Return the digest of what an arm reads, for arms that read other tokens than the base arm."""
+    base = configs[study.base_arm].data
+    others = {arm: config.data for arm, config in configs.items() if config.data != base}
+    return {arm: data_digest(study, own, data) for arm, own in others.items() if own is not None}
 
 
 def _check_stages(

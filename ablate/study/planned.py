@@ -9,6 +9,7 @@ from ablate.config.config import Choice, Config
 from ablate.config.identity import Parent, Trial, digest
 from ablate.config.registry import SAMPLER
 from ablate.config.resolve import choice
+from ablate.config.sections import DataConfig
 from ablate.space.space import Space
 from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.study import Study
@@ -79,3 +80,15 @@ class Plan:
     trials: tuple[Trial, ...] = ()  # parents before their children
     searches: tuple[PlannedSearch, ...] = ()
     repeats: int = 1  # winners of another scale's searches that each listed arm takes over
+    # What an arm reads, if it reads other tokens than the base arm.
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def digest_of(self, arm: str) -> str:
+        """Return the digest of what an arm's trials read."""
+        return self.digests.get(arm, self.record.corpus_digest)
+
+    @property
+    def texts(self) -> dict[str, DataConfig | None]:
+        """The sections on what trials read, by digest, the base arm's first."""
+        arms = {self.study.base_arm: self.record.corpus_digest, **self.digests}
+        return {digest: self.configs[arm].data for arm, digest in arms.items()}

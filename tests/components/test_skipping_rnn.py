@@ -167,5 +167,5 @@ def test_a_fixed_skip_matrix_is_given_no_gradient():
 
 def test_a_text_of_words_is_refused_with_the_ways_out():
     backbone = built(Shapes(vocabulary=6, embedding=4))
-    with pytest.raises(CombinationError, match=r"'character', or backbone = 'elman'"):
+    with pytest.raises(CombinationError, match=r"'character' or 'byte', or backbone = 'elman'"):
         backbone(torch.randn(5, 1, 4), ids_of("ab cd"), backbone.initial_state(1), OFF)

@@ -9,7 +9,7 @@ from ablate.config import tasks
 from ablate.config.fields import setting
 from ablate.config.identity import make_trial
 from ablate.config.merge import merge
-from ablate.config.metrics import BITS, PERPLEXITY, Metric
+from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, Metric
 from ablate.config.resolve import resolve
 from ablate.config.tasks import task
 from ablate.errors import ConfigError
@@ -140,7 +140,19 @@ def test_only_a_function_can_be_a_task():
         task("other", config=ShapesConfig, metrics=ACCURACY)(partial(nothing))
 
 
-def test_characters_are_judged_by_bits_and_words_by_perplexity():
-    ngram = {"model": "ngram"}
-    assert resolve(ngram).metrics == (PERPLEXITY,)
-    assert resolve({**ngram, "corpus.level": "character"}).metrics == (BITS,)
+LSTM = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
+
+
+@pytest.mark.parametrize("model", [{"model": "ngram"}, LSTM])
+def test_the_level_says_which_metric_judges_and_all_report_bits_per_byte(model):
+    bits = {"character": BITS, "byte": BITS_PER_BYTE, "bpe": BITS_PER_BYTE}
+    assert resolve(model).metrics == (PERPLEXITY, BITS_PER_BYTE)
+    for level, first in bits.items():
+        metrics = resolve({**model, "corpus.level": level}).metrics
+        assert metrics[0] == first and BITS_PER_BYTE in metrics
+
+
+@pytest.mark.parametrize("changed", [{"lowercase": True}, {"min_count": 2}, {"level": "tree"}])
+def test_a_text_that_is_changed_before_it_is_read_has_no_bits_per_byte(changed):
+    values = {f"corpus.{name}": value for name, value in changed.items()}
+    assert resolve({"model": "ngram", **values}).metrics == (PERPLEXITY,)

@@ -5,15 +5,19 @@ import shutil
 import socket
 import threading
 import time
+import zipfile
 from dataclasses import replace
+from itertools import pairwise
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
-from ablate.config.sections import PairsConfig
+from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.data import sources
 from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
-from ablate.data.texts import BUILT_IN
+from ablate.data.texts import BUILT_IN, find_text
 from ablate.errors import CorpusError
 from ablate.store import files
 
@@ -282,3 +286,65 @@ def test_verify_finds_sentences_without_a_partner(tmp_path):
         sources.verify(str(folder), tmp_path)
     with pytest.raises(CorpusError, match=r"unknown corpus 'multi30'.*'multi30k'"):
         sources.verify("multi30", tmp_path)
+
+
+# --- texts whose splits are parts of files
+
+
+@pytest.fixture
+def in_parts(tmp_path, monkeypatch):
+    """Replace the files of a published text by small ones in the folder `mine`; its rules stay."""
+
+    def make(name, files, **parts):
+        (tmp_path / "mine").mkdir()
+        whole = PUBLISHED[name]
+        for part, data in files.items():
+            (tmp_path / "mine" / whole.files[part]).write_bytes(data)
+        hashes = {p: sources.sha256(tmp_path / "mine" / whole.files[p]) for p in files}
+        ends = {split: replace(part, **parts.get(split, {})) for split, part in whole.parts.items()}
+        monkeypatch.setitem(PUBLISHED, name, replace(whole, sha256=hashes, parts=ends))
+        sources.get(name, tmp_path / "data", from_dir=tmp_path / "mine")
+        text = find_text(name, tmp_path / "data")
+        raw = {split: b"".join(text.raw(split)) for split in SPLITS}
+        read = {split: "".join(text.lines(split)) for split in SPLITS}
+        assert read == {split: data.decode() for split, data in raw.items()}
+        config = CorpusConfig(name=name, level="byte")
+        corpus = open_corpus(config, tmp_path / "data")
+        assert {s: corpus.restored(t) for s, t in corpus.splits.items()} == raw
+        assert all(text.origin(split).startswith(str(tmp_path / "data")) for split in SPLITS)
+        return raw
+
+    return make
+
+
+def test_an_archive_has_a_member_for_each_split(in_parts):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for split in SPLITS:
+            archive.writestr(f"wikitext-103/wiki.{split}.tokens", f" \n = {split} = \n é\n")
+    raw = in_parts("wikitext-103", {"zip": file.getvalue()})
+    assert raw == {split: f" \n = {split} = \n é\n".encode() for split in SPLITS}
+
+
+def test_stories_are_whole_and_the_validation_file_has_two_splits(in_parts):
+    stories = [f"Story {number}.\n\nThe end.\n<|endoftext|>\n" for number in range(4)]
+    files = {"train": b"One.\n<|endoftext|>\nTwo.", "valid": "".join(stories).encode()}
+    raw = in_parts("tinystories", files, valid={"end": 3}, test={"first": 3})
+    assert raw["train"] == files["train"]
+    assert raw["valid"] == "".join(stories[:3]).encode() and raw["test"] == stories[3].encode()
+
+
+def test_rows_of_parquet_are_documents(in_parts):
+    file, texts = io.BytesIO(), [f"Page {number}\r\nté\n" for number in range(6)]
+    parquet.write_table(pa.table({"text": texts, "id": range(6)}), file, row_group_size=2)
+    ends = {"train": {"end": 3}, "valid": {"first": 3, "end": 4}, "test": {"first": 4, "end": 5}}
+    raw = in_parts("fineweb-edu", {"documents": file.getvalue()}, **ends)
+    joined = [f"{text}\n".encode() for text in texts]
+    assert raw == {"train": b"".join(joined[:3]), "valid": joined[3], "test": joined[4]}
+
+
+def test_splits_in_parts_share_no_document():
+    for corpus in PUBLISHED.values():
+        spans = [(p.file, p.member, p.first, p.end or 10**9) for p in corpus.parts.values()]
+        for (file, member, _, end), (other, beside, first, _) in pairwise(spans):
+            assert (file, member) != (other, beside) or end == first

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ablate import Arm, Scale, Search, Stage, Study, table
-from ablate.config.metrics import BITS, MORE_PARAMETERS, PERPLEXITY, VARIATION
+from ablate.config.metrics import BITS, BITS_PER_BYTE, MORE_PARAMETERS, PERPLEXITY, VARIATION
 from ablate.config.resolve import resolve
 from ablate.engine.run import _floor, run
 from ablate.errors import StudyError
@@ -45,13 +45,15 @@ def stages(plan) -> dict[str, list[str]]:
 def test_a_trial_s_metrics_are_its_own_then_its_evaluators():
     chosen = {**BASE, **MOS, "evaluator.dynamic.window": 5, "evaluator.train_text.rows": 2}
     config = resolve({**chosen, "evaluator": "standard"})
-    first, dynamic, train = config.metrics
+    first, bits, dynamic, dynamic_bits, train, train_bits = config.metrics
     assert first == PERPLEXITY and dynamic.key("valid") == "dynamic.valid_nll"
+    assert bits == BITS_PER_BYTE and dynamic_bits.key("valid") == "dynamic.valid_bits_per_byte"
     assert (train.key("test"), train.shown) == ("train_text.train_nll", "train perplexity")
+    assert train_bits.key("test") == "train_text.train_bits_per_byte"
     letters = resolve({**chosen, "corpus.level": "character"}).metrics
-    assert letters[0] == BITS and letters[-1].shown == "train bits per character"
+    assert letters[0] == BITS and letters[-2].shown == "train bits per character"
     alone = resolve({**BASE, "evaluator": "dynamic"})
-    assert alone.metrics == (PERPLEXITY,), "the first evaluator's numbers are the trial's"
+    assert alone.metrics == (PERPLEXITY, BITS_PER_BYTE), "the first evaluator's are the trial's"
 
 
 def test_what_measures_a_model_leaves_its_trials_as_they_are(data):
@@ -147,7 +149,9 @@ def test_every_arm_must_report_what_decides_and_some_arm_a_column(data):
     arms = (Arm("mos", {**MOS, **rows}), Arm("softmax", {}))
     shown = make_plan(study_of(*arms, columns=("mixture_use.variation",)), data=data).record
     assert shown.columns == (VARIATION.by("mixture_use"),) and shown.metric == PERPLEXITY
-    with pytest.raises(StudyError, match="arm 'softmax': its trials report perplexity, and not"):
+    with pytest.raises(
+        StudyError, match="arm 'softmax': its trials report perplexity, bits per byte, and not"
+    ):
         make_plan(study_of(*arms, metric="mixture_use.variation"), data=data)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
+from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.resolve import resolve
 from ablate.data.kinds import source_of
 from ablate.errors import AblateError, ConfigError, StudyError
@@ -372,6 +373,40 @@ def test_arms_of_different_corpora_are_refused(data: str):
     study = replace(study_of(), design=table(ARMS["a"], other))
     with pytest.raises(StudyError, match=r"arm 'other': corpus\.level = 'character' is not"):
         make_plan(study, data=data)
+
+
+BY_LEVEL = {"bytes": {"corpus.level": "byte"}, "pairs": {"corpus.level": "bpe", "corpus.merges": 9}}
+
+
+def of_levels(**more: Any) -> Study:
+    base = {"model": "ngram", "ngram.order": 2, **more.pop("base", {})}
+    arms = [Arm("words"), *(Arm(name, changes) for name, changes in BY_LEVEL.items())]
+    chosen = {"base": base, "base_arm": "words", "metric": "bits_per_byte", **more}
+    scales = {"s": Scale(seeds=2), "smoke": smoke(Scale(seeds=1))}
+    return replace(study_of(), design=table(*arms), scales=scales, **chosen)
+
+
+def test_bits_per_byte_compare_arms_of_different_tokens(data: str):
+    plan = make_plan(of_levels(), data=data)
+    assert plan.record.metric == BITS_PER_BYTE
+    read = {trial.arm: trial.corpus_digest for trial in plan.trials}
+    for arm, changes in {"words": {}, **BY_LEVEL}.items():
+        config = resolve({"model": "ngram", "corpus.name": "grammar", **changes})
+        assert read[arm] == source_of(config.corpus, data).digest()
+    assert list(plan.texts) == list(read.values()) and len(set(read.values())) == 3
+    assert make_plan(of_levels(), "smoke", data=data).trials, "a smoke run cuts each text"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metric": ""}, "only bits per byte compare different tokens.*metric = 'bits_per_byte'"),
+        ({"base": {"corpus.eval_tokens": 200}}, "200 tokens of each are different text"),
+    ],
+)
+def test_other_tokens_are_refused_where_nothing_compares_them(changes, message, data: str):
+    with pytest.raises(StudyError, match=f"arm 'bytes': corpus.level = 'byte'.*{message}"):
+        make_plan(of_levels(**changes), data=data)
 
 
 def golden_trials() -> dict[str, Trial]:

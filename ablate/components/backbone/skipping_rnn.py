@@ -185,6 +185,6 @@ class SkippingRnn(Backbone):
         if not self.separators:
             raise CombinationError(
                 "a skipping_rnn finds words by the separators between them, and the corpus has "
-                "none (its tokens are words). Instead: corpus.level = 'character', or "
-                "backbone = 'elman'."
+                "none (its tokens are words, or parts of them). Instead: corpus.level = "
+                "'character' or 'byte', or backbone = 'elman'."
             )

@@ -17,7 +17,7 @@ from ablate.model import ngram
 from ablate.model.evaluator import Reading
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
-from ablate.trial.training.evaluation import metrics_beside
+from ablate.trial.training.evaluation import metrics_beside, per_byte
 
 
 class Counting(AtOnce):
@@ -41,7 +41,8 @@ class Counting(AtOnce):
         metrics = {f"weight_{part}": weight for part, weight in counts.weights.items()}
         for split, values in log_probs.items():
             nll = -float(values.mean())
-            metrics |= {f"{split}_nll": nll, f"{split}_ppl": perplexity(nll)}
+            own = {"nll": nll, "ppl": perplexity(nll), **per_byte(corpus, nll, split)}
+            metrics |= {f"{split}_{name}": value for name, value in own.items()}
         reading = Reading((), corpus, counts=counts)
         metrics |= metrics_beside(reading, self.trial.config, splits)
         return Conclusion(

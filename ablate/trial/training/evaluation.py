@@ -15,10 +15,11 @@ from torch import Tensor
 from ablate.config import registry
 from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
-from ablate.config.metrics import SPLIT, reported_name
+from ablate.config.metrics import BITS_PER_BYTE, SPLIT, reported_name
 from ablate.config.streams import Streams
-from ablate.data.corpus import AnyCorpus, open_corpus
+from ablate.data.corpus import AnyCorpus, Corpus, open_corpus
 from ablate.model.evaluator import Evaluator, Pieces, Reading
+from ablate.model.flow import TrainingText
 from ablate.model.language_model import LanguageModel, num_parameters
 from ablate.model.reading import losses, tokens_on
 from ablate.model.regularizer import Regularizer
@@ -108,9 +109,18 @@ def _metrics(
             values = _measured(reading, evaluator, name, split)
             if level == "character" and "nll" in values:
                 values["bits_per_character"] = values["nll"] / math.log(2)
+            if "nll" in values:
+                exact = values.get("exact_nll", values["nll"])
+                values |= per_byte(reading.text, exact, split)
             for metric, value in values.items():
                 metrics[prefix + reported_name(metric, of, split)] = value
     return metrics
+
+
+def per_byte(text: TrainingText, nll: float, split: str) -> dict[str, float]:
+    """The bits per byte of a split, by their name, where the bytes are known."""
+    bits = text.bits_per_byte(nll, split) if isinstance(text, Corpus) else None
+    return {} if bits is None else {BITS_PER_BYTE.name: bits}
 
 
 def _measured(reading: Reading, evaluator: Evaluator, name: str, split: str) -> dict[str, float]:

@@ -34,7 +34,7 @@ from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.training.averaging import Averaging
 from ablate.trial.training.drawn import drawn
-from ablate.trial.training.evaluation import judge, reading_of
+from ablate.trial.training.evaluation import judge, per_byte, reading_of
 from ablate.trial.training.finished import assembled, base_models, check_parents
 from ablate.trial.training.rates import Rates
 from ablate.trial.training.sentence_pairs import Pairs
@@ -289,6 +289,7 @@ class Training:
             "train_nll": train_nll,
             "valid_nll": valid_nll,
             "valid_ppl": perplexity(valid_nll),
+            **{f"valid_{k}": v for k, v in per_byte(self.corpus, valid_nll, "valid").items()},
             "learning_rate": rate,
             "tokens": self.num_tokens,
             "seconds": round(self.seconds, 3),

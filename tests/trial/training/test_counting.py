@@ -109,7 +109,8 @@ def test_only_evaluators_that_read_counts_stay_with_an_n_gram_model():
     asked = {"evaluator.completion.num_questions": 30}
     merged = merge({**base, **asked}, {"model": "ngram"})
     assert merged == {"model": "ngram", **asked}
-    assert [m.name for m in resolve(merged).metrics] == ["nll", "completion.accuracy"]
+    expected = ["nll", "bits_per_byte", "completion.accuracy"]
+    assert [m.name for m in resolve(merged).metrics] == expected
     with pytest.raises(CombinationError, match=r"'cache' does not read counts.*completion"):
         resolve({"model": "ngram", "evaluator": "cache"})
 

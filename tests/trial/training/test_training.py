@@ -205,7 +205,7 @@ def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
 
 def test_a_search_trial_does_not_read_the_test_split(tmp_path, data):
     journal = trials.finish(trial_of(data, reads_test=False), Store(tmp_path), data)
-    assert set(journal.outcome.metrics) == {"valid_nll", "valid_ppl"}
+    assert set(journal.outcome.metrics) == {"valid_nll", "valid_ppl", "valid_bits_per_byte"}
 
 
 def test_accumulated_sub_batches_give_the_gradient_of_the_whole(tmp_path, data):
