@@ -64,15 +64,24 @@ def scale_by_width(model: Any, config: Config) -> None:
     share = base / model.shapes.layers[-1]
     model.output_scale = share
     narrowest = min(model.shapes.embedding, *model.shapes.layers)
-    # Without a range, a technique draws within 1/sqrt(units) or the like, which has the share.
-    ranges = {slot: getattr(c.config, "initial_range", None) for slot, c in config.slots.items()}
-    for name, parameter in _hidden(model).items():
-        if parameter.shape[1] < narrowest:
-            continue
-        slot = name.partition(".")[0]
+    hidden = {n: p for n, p in _hidden(model).items() if p.shape[1] >= narrowest}
+    for parameter in hidden.values():
         parameter.width_scale = share**power
-        if slot in DRAWN and ranges.get(slot) is not None:
+    for slot in DRAWN:
+        if slot in config.slots:
+            _scale_initial(getattr(model, slot), config[slot].config, share, set(hidden.values()))
+
+
+def _scale_initial(part: nn.Module, config: Any, share: float, hidden: set[nn.Parameter]) -> None:
+    """Make what was drawn within a number right for matrices, and what was drawn within
+    1/sqrt(units), as matrices have to be, right for biases."""
+    wide = getattr(config, "initial_range", None) is not None
+    uniform = getattr(config, "initialization", "uniform") == "uniform"
+    for name, parameter in part.named_parameters():
+        if wide and parameter in hidden:
             parameter.initial_scale = share**0.5
+        elif not wide and uniform and "bias" in name:
+            parameter.initial_scale = share**-0.5
 
 
 def _power(config: Config) -> float | None:
