@@ -35,7 +35,6 @@ from ablate.model.assemble import assemble
 from ablate.model.flow import Pass
 from ablate.model.mixture import expert_logits, summed_nll
 
-WIDTHS = ("size", "units", "last_units")  # fields of any technique or section
 FLAT = 0.1  # a slope up to this is no growth
 
 
@@ -174,7 +173,7 @@ def _config(subject: Subject, options: CoordinateCheckOptions, width: int) -> Co
     now = assemble(config, vocabulary, "meta").model.shapes.layers[-1]
     own = {name: all_fields(part) for name, part in config.parts.items()}
     parts = [part for part in own if "." not in part]  # others are regularizers' and evaluators'
-    known = {f"{part}.{name}" for part in parts for name in own[part] if name in WIDTHS}
+    known = {f"{part}.{name}" for part in parts for name in own[part] if _is_width(name)}
     for field in sorted(known | set(options.fields)):
         part, _, name = field.rpartition(".")
         values[field] = _scaled(own.get(part, {}).get(name), width, now)
@@ -184,6 +183,11 @@ def _config(subject: Subject, options: CoordinateCheckOptions, width: int) -> Co
     }
     changed = {name: value for name, value in given.items() if value is not None}
     return resolve({**values, **changed}, f"width {width} of trial {subject.id}")
+
+
+def _is_width(name: str) -> bool:
+    """Whether fields of this name are widths, in all of ablate's techniques."""
+    return name == "size" or name.endswith("units")
 
 
 def _scaled(value: Any, width: int, now: int) -> Any:
@@ -198,7 +202,7 @@ def _steps(steps: int) -> str:
 
 def _notes(layers: Sequence[str], growths_TL: np.ndarray, config: Config) -> list[str]:
     trained = growths_TL[1:]
-    step, at = np.unravel_index(np.argmax(trained), trained.shape)
+    step, at = map(int, np.unravel_index(np.argmax(trained), trained.shape))
     steepest = float(trained[step, at])
     base = config.training.base_width
     rule = "without muP" if base is None else f"muP with base width {base}"

@@ -171,8 +171,8 @@ class LanguageModel(nn.Module):
             if module is not self and draw is not None:
                 draw(lambda name, path=path: streams.generator(f"init/{path}.{name}"))
         for parameter in self.parameters():
-            if hasattr(parameter, "initial_scale"):  # set by a base width
-                parameter.data.mul_(parameter.initial_scale)
+            if (scale := getattr(parameter, "initial_scale", None)) is not None:  # by a base width
+                parameter.data.mul_(scale)
 
 
 def _with_past(features: Features, past: State) -> tuple[Features, State]:

@@ -16,7 +16,7 @@ size, and not for wider heads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
@@ -29,7 +29,7 @@ DRAWN = ("backbone", "bridge", "encoder")  # slots whose `initial_range` is that
 def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
     """The matrices between word vectors and output: of two dimensions, without a row for every
     word."""
-    return set(_hidden(model).values())
+    return {parameter for parameter in _hidden(model) if parameter.dim() == 2}
 
 
 def check_base_width(config: Config) -> None:
@@ -64,23 +64,26 @@ def scale_by_width(model: Any, config: Config) -> None:
     share = base / model.shapes.layers[-1]
     model.output_scale = share
     narrowest = min(model.shapes.embedding, *model.shapes.layers)
-    hidden = {n: p for n, p in _hidden(model).items() if p.shape[1] >= narrowest}
-    for parameter in hidden.values():
-        parameter.width_scale = share**power
+    hidden = {parameter for parameter in _hidden(model) if parameter.shape[-1] >= narrowest}
+    for parameter in hidden:
+        # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
+        parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
     for slot in DRAWN:
         if slot in config.slots:
-            _scale_initial(getattr(model, slot), config[slot].config, share, set(hidden.values()))
+            _scale_initial(getattr(model, slot), config[slot].config, share, hidden)
 
 
 def _scale_initial(part: nn.Module, config: Any, share: float, hidden: set[nn.Parameter]) -> None:
-    """Make what was drawn within a number right for matrices, and what was drawn within
-    1/sqrt(units), as matrices have to be, right for biases."""
+    """Make a range that is a number right for matrices, and one of 1/sqrt(units), as matrices need
+    it, right for biases and tables."""
     wide = getattr(config, "initial_range", None) is not None
     uniform = getattr(config, "initialization", "uniform") == "uniform"
-    for name, parameter in part.named_parameters():
+    tables, every = _tables(part), cast(dict[str, Any], dict(part.named_parameters()))
+    for name, parameter in every.items():
+        bias = name.rpartition(".")[2].startswith("bias")  # torch's names, which layers have
         if wide and parameter in hidden:
             parameter.initial_scale = share**0.5
-        elif not wide and uniform and "bias" in name:
+        elif not wide and uniform and (bias or parameter in tables):
             parameter.initial_scale = share**-0.5
 
 
@@ -90,13 +93,26 @@ def _power(config: Config) -> float | None:
     return technique.width_power(choice.config)
 
 
-def _hidden(model: nn.Module) -> dict[str, Any]:
+def _hidden(model: nn.Module) -> set[Any]:
+    """The parameters of two dimensions or more, without those of words and other tables."""
+    tables = _tables(model)
     shapes = getattr(model, "shapes", None)
     words = () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
     return {
-        name: parameter
+        parameter
         for name, parameter in model.named_parameters()
-        if parameter.dim() == 2
+        if parameter.dim() > 1
         and parameter.shape[0] not in words
+        and parameter not in tables
         and not name.startswith(("embedding.", "source."))
+    }
+
+
+def _tables(part: nn.Module) -> set[nn.Parameter]:
+    """The parameters that are looked up, such as learned positions."""
+    return {
+        parameter
+        for module in part.modules()
+        for parameter in module.parameters(recurse=False)
+        if parameter.numel() == getattr(module, "looked_up", 0)
     }

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
+from ablate.model.width import hidden_matrices
 from ablate.testing import SmallModel
 from ablate.testing.subject import WIDTH
 
@@ -98,6 +99,14 @@ def test_a_thin_factor_has_inputs_that_do_not_grow():
     model = small({"backbone.rank": 3}, chosen={"backbone": "mogrifier"}).model
     shapes = {tuple(p.shape): getattr(p, "width_scale", 1.0) for p in model.backbone.parameters()}
     assert shapes[WIDTH, 3] == 1.0 and shapes[3, WIDTH] == SHARE
+
+
+def test_a_table_is_no_hidden_matrix():
+    part = torch.nn.Linear(WIDTH, WIDTH)
+    part.positions = torch.nn.Parameter(torch.zeros(5, WIDTH))
+    assert hidden_matrices(part) == {part.weight, part.positions}
+    part.looked_up = part.positions.numel()
+    assert hidden_matrices(part) == {part.weight}
 
 
 @pytest.mark.parametrize(
