@@ -142,6 +142,25 @@ class UpdatesConfig:
     average_by: int | None = setting(
         None, doc="start this mean after epoch N at the latest; 0: at the first update", low=0
     )
+    average_decay: float = setting(
+        1.0,
+        doc="below 1, the mean is exponential (EMA) with this decay, and starts at the first "
+        "update unless average_after or average_by is set",
+        low=0,
+        high=1,
+    )
+    base_width: int | None = setting(
+        None,
+        doc="muP: the width at which rates and initial weights are as they are set; at others they "
+        "change with the width of the last layer",
+        low=1,
+    )
+
+    @property
+    def averages(self) -> bool:
+        """Whether a mean of the weights is evaluated instead of the weights."""
+        starts = (self.average_after, self.average_by)
+        return self.average_decay < 1 or any(start is not None for start in starts)
 
 
 @dataclass(frozen=True, kw_only=True)

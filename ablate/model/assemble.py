@@ -20,10 +20,12 @@ from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters
 from ablate.model.loss import Loss
+from ablate.model.optimizer import Optimizer
 from ablate.model.regularizer import Regularizer
 from ablate.model.sites import check_sites
 from ablate.model.slots import Attention, Backbone
 from ablate.model.windows import check_windows
+from ablate.model.width import check_base_width, scale_by_width
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def assemble(
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
     check_windows(config, model.backbone)
+    scale_by_width(model, config)
     if text is not None:
         model.embedding.read_text(text)
         model.backbone.read_text(text)
@@ -159,8 +162,22 @@ def _check_training(config: Config) -> None:
             "training.only_gate = true trains only the gate, but gate = 'none'. Instead: a gate "
             f"({gates}), or training.only_gate = false."
         )
+    check_base_width(config)
+    _check_averages(config)
     if isinstance(training, TrainingConfig):  # pairs of sentences have another section
         _check_reading(training)
+
+
+def _check_averages(config: Config) -> None:
+    """Refuse two averages of the weights, of which only one can be evaluated."""
+    optimizer: Any = config["optimizer"].technique.build
+    own = optimizer.evaluated_weights is not Optimizer.evaluated_weights
+    if own and config.training.averages:
+        raise CombinationError(
+            f"optimizer = '{config['optimizer'].name}' evaluates averages of its own, and "
+            "training.average_after, average_by or average_decay ask for others. Instead: another "
+            "optimizer, such as 'sgd', or leave these settings out."
+        )
 
 
 def _check_reading(training: TrainingConfig) -> None:

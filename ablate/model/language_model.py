@@ -47,6 +47,7 @@ class LanguageModel(nn.Module):
     """One model, assembled from one technique per slot (`ablate/model/assemble.py`)."""
 
     members: tuple[LanguageModel, ...] = ()  # of an ensemble (`ablate/model/ensemble.py`)
+    output_scale = 1.0  # of the logits before their bias (`ablate/model/width.py`)
 
     def __init__(
         self,
@@ -92,6 +93,8 @@ class LanguageModel(nn.Module):
             features, after = self.features(ids_TB, state[:start], base_masks)
             features, past = _with_past(features, state[start:split])
             mixture = self.head(features, self.words_for(self.head), base_masks)
+        if self.output_scale != 1:
+            mixture = replace(mixture, vectors_NJE=mixture.vectors_NJE * self.output_scale)
         signal, gate_after = self.gate(features, state[split:], masks)
         if signal is not None:
             mixture = replace(mixture, gate=signal)
@@ -172,6 +175,9 @@ class LanguageModel(nn.Module):
             draw = getattr(module, "initialize", None)
             if module is not self and draw is not None:
                 draw(lambda name, path=path: streams.generator(f"init/{path}.{name}"))
+        for parameter in self.parameters():
+            if (scale := getattr(parameter, "initial_scale", None)) is not None:  # by a base width
+                parameter.data.mul_(scale)
 
 
 def _with_past(features: Features, past: State) -> tuple[Features, State]:

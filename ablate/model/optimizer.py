@@ -26,6 +26,12 @@ class Optimizer:
     torch: TorchOptimizer | Several
     counters: tuple[str, ...] = ()
 
+    @classmethod
+    def width_power(cls, config: Any) -> float | None:
+        """The power of (base width / width) by which muP multiplies the rate of hidden matrices
+        (`ablate/model/width.py`); None if nothing is known of that."""
+        return None
+
     def prepare(self, tokens_per_update: int) -> None:
         """Called once, before the first update, with the number of tokens in a full window."""
 
@@ -106,13 +112,22 @@ def parameter_groups(model: nn.Module, chosen: Choose = every) -> list[dict]:
     """The trained parameters that are chosen, grouped for torch by their shares of the rate.
 
     A technique gives a parameter a share other than 1 by setting its `rate_scale` (IRLM's recurrent
-    weights have a thousandth).
+    weights have a thousandth). A base width gives hidden matrices another one, `width_scale`.
     """
-    by_scale: dict[float, list[nn.Parameter]] = {}
+    by_scale: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameter in model.parameters():
         if parameter.requires_grad and chosen(parameter):
-            by_scale.setdefault(getattr(parameter, "rate_scale", 1.0), []).append(parameter)
-    return [{"params": group, "rate_scale": scale} for scale, group in by_scale.items()]
+            own, width = (getattr(parameter, f"{of}_scale", 1.0) for of in ("rate", "width"))
+            by_scale.setdefault((own, width), []).append(parameter)
+    return [
+        {"params": group, "rate_scale": own * width, "width_scale": width}
+        for (own, width), group in by_scale.items()
+    ]
+
+
+def decayed_alike(groups: list[dict], decay: float) -> list[dict]:
+    """The groups with a weight decay whose product with the rate is the same at every width."""
+    return [{**group, "weight_decay": decay / group["width_scale"]} for group in groups]
 
 
 def set_rate(optimizer: TorchOptimizer | Several, rate: float) -> None:

@@ -16,6 +16,7 @@ from tests.support import places
 TRIALS = {  # a case for each analysis, and for each number of trials that changes what it shows
     "by_frequency": [["irlm"], ["irlm", "ngram"]],
     "by_preceding_word": [["ngram"], ["irlm", "doc"]],
+    "coordinate_check": [["doc"]],
     "eigenvalues": [["irlm"], ["doc"]],
     "gate_words": [["doc"]],
     "learning_curve": [["irlm", "doc"]],
@@ -25,7 +26,11 @@ TRIALS = {  # a case for each analysis, and for each number of trials that chang
     "subspace_distance": [["irlm", "doc"]],
     "timescales": [["irlm"]],
 }
-OPTIONS = {"rank": ["num=200"], "next_words": ["num=3", "tokens=100"]}
+OPTIONS = {
+    "coordinate_check": ["widths=8,16", "steps=1"],
+    "rank": ["num=200"],
+    "next_words": ["num=3", "tokens=100"],
+}
 CASES = [(name, trials) for name, cases in TRIALS.items() for trials in cases]
 PNG = b"\x89PNG\r\n\x1a\n"
 

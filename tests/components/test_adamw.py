@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ablate.components.optimizer.adamw import AdamW, AdamwConfig
+from ablate.testing import SmallModel
 
 TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
 
@@ -34,3 +35,19 @@ def test_steps_are_the_algorithm(decayed):
         for name, expected in w.items():
             actual = getattr(model, name).detach()
             torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
+
+
+def test_word_vectors_and_output_matrices_may_keep_their_length():
+    small = SmallModel(
+        {"optimizer": "adamw"}, {"optimizer.weight_decay": 0.3, "optimizer.decayed": "hidden"}
+    )
+    names = {p: name for name, p in small.model.named_parameters()}
+    decayed = {
+        names[p]: group["weight_decay"]
+        for group in small.config["optimizer"].make(small.model).torch.param_groups
+        for p in group["params"]
+    }
+    assert set(decayed) == set(names.values())
+    matrices = {name for name in decayed if name.startswith("backbone.weight")}
+    assert {name for name, decay in decayed.items() if decay == 0.3} == matrices
+    assert {name for name, decay in decayed.items() if decay == 0.0} == set(decayed) - matrices

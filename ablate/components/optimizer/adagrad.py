@@ -41,3 +41,7 @@ class Adagrad(Optimizer):
             eps=config.epsilon,
             weight_decay=config.weight_decay,
         )
+
+    @classmethod
+    def width_power(cls, config: AdagradConfig) -> float | None:
+        return 1.0

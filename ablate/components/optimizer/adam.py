@@ -80,3 +80,7 @@ class Adam(Optimizer):
             weight_decay=config.weight_decay,
             fused=True,  # a ninth of the time of torch's usual step on a CPU (docs/notes/log.md)
         )
+
+    @classmethod
+    def width_power(cls, config: AdamConfig) -> float | None:
+        return 1.0

@@ -4,7 +4,8 @@
     w = (1 - rate * decay) w - rate * m^ / (sqrt(v^) + epsilon)
 
 where ^ divides by 1 - b^t. So a weight's decay does not depend on its gradients. It is of matrices
-alone by default: a bias or a gain has no reason to be small.
+alone by default: a bias or a gain has no reason to be small. With a base width (muP), a hidden
+matrix loses the same share in a step at every width, though its rate does not stay the same.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import torch
 from torch import nn
 
 from ablate.components import Optimizer, register, setting
-from ablate.model.optimizer import Choose, every, parameter_groups
+from ablate.model.optimizer import Choose, decayed_alike, every, parameter_groups
+from ablate.model.width import hidden_matrices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +32,9 @@ class AdamwConfig:
     weight_decay: float = setting(0.01, doc="share of a weight lost in a step of rate 1", low=0)
     decayed: str = setting(
         "matrices",
-        doc="what decays: what has two dimensions or more (also word vectors), or all",
-        choices=("matrices", "all"),
+        doc="what decays: what has two dimensions or more (also word vectors), all, or hidden "
+        "matrices (neither word vectors nor output matrices)",
+        choices=("matrices", "all", "hidden"),
     )
 
 
@@ -42,15 +45,15 @@ def is_matrix(parameter: nn.Parameter) -> bool:
 
 def adamw(model: nn.Module, config: AdamwConfig, chosen: Choose = every) -> torch.optim.AdamW:
     """torch's AdamW over the chosen parameters, those that do not decay in groups of their own."""
-    decays = every if config.decayed == "all" else is_matrix
+    hidden = hidden_matrices(model)
+    decays = {"all": every, "matrices": is_matrix, "hidden": hidden.__contains__}[config.decayed]
     decayed = parameter_groups(model, lambda p: chosen(p) and decays(p))
     others = parameter_groups(model, lambda p: chosen(p) and not decays(p))
     return torch.optim.AdamW(
-        decayed + [{**group, "weight_decay": 0.0} for group in others],
+        decayed_alike(decayed, config.weight_decay) + decayed_alike(others, 0.0),
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
-        weight_decay=config.weight_decay,
         fused=True,
     )
 
@@ -65,3 +68,7 @@ class AdamW(Optimizer):
     def __init__(self, config: AdamwConfig, model: nn.Module) -> None:
         self.config = config
         self.torch = adamw(model, config)
+
+    @classmethod
+    def width_power(cls, config: AdamwConfig) -> float | None:
+        return 1.0

@@ -24,7 +24,8 @@ from torch import nn
 from ablate.components import Optimizer, register, setting
 from ablate.components.optimizer.adamw import AdamwConfig, adamw
 from ablate.errors import ConfigError
-from ablate.model.optimizer import Several, parameter_groups
+from ablate.model.optimizer import Several, decayed_alike, parameter_groups
+from ablate.model.width import hidden_matrices
 
 SCALES = {"original": "original", "like_adamw": "match_rms_adamw"}  # torch's names
 
@@ -53,19 +54,6 @@ class MuonConfig:
     rest_weight_decay: float = setting(0.0, doc="AdamW's, of matrices alone", low=0)
 
 
-def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
-    """The matrices between word vectors and output."""
-    shapes = getattr(model, "shapes", None)
-    words = () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
-    return {
-        parameter
-        for name, parameter in model.named_parameters()
-        if parameter.dim() == 2
-        and parameter.shape[0] not in words
-        and not name.startswith(("embedding.", "source."))
-    }
-
-
 def muon(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> torch.optim.Optimizer:
     """torch's Muon over the hidden matrices."""
     if not hasattr(torch.optim, "Muon"):
@@ -74,9 +62,8 @@ def muon(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> tor
             "Instead: a newer torch, or another optimizer, such as 'adamw'."
         )
     return torch.optim.Muon(
-        parameter_groups(model, hidden.__contains__),
+        decayed_alike(parameter_groups(model, hidden.__contains__), config.weight_decay),
         lr=config.learning_rate,
-        weight_decay=config.weight_decay,
         momentum=config.momentum,
         nesterov=config.nesterov,
         ns_steps=config.steps,
@@ -119,3 +106,9 @@ class Muon(Optimizer):
         parts = [muon(model, config, hidden)] if hidden else []
         parts += [rest(model, config, hidden)] if trained - hidden else []
         self.torch = Several(*parts)
+
+    @classmethod
+    def width_power(cls, config: MuonConfig) -> float | None:
+        # A step's largest singular value has to stay as it is. That of the "original" scale does,
+        # and that of the other grows with the root of the width (Yang et al. 2023, Condition 1).
+        return 0.0 if config.scale == "original" else 0.5

@@ -54,3 +54,7 @@ class Nadam(Optimizer):
             weight_decay=config.weight_decay,
             momentum_decay=config.schedule_decay,  # torch's name for Keras' schedule_decay
         )
+
+    @classmethod
+    def width_power(cls, config: NadamConfig) -> float | None:
+        return 1.0

@@ -1,10 +1,17 @@
 """A running mean of the weights after every update, which is what is evaluated and saved.
 
-    mean_n = mean_{n-1} + (w_n - mean_{n-1}) / n        n: updates since averaging started
+    mean_n = mean_{n-1} + share_n (w_n - mean_{n-1})        n: updates since averaging started
+
+    share_n = 1 / n                      the mean of all (decay 1)
+              (1 - decay) / (1 - decay^n)        an exponential mean with a decay below 1
+
+The second is corrected for its start as Adam's mean gradient is (Kingma & Ba 2015, Section 3), so
+that the first weights count no more than their share. It becomes the first as the decay goes to 1.
 
 It starts after an epoch that is the Nth in a row without a new best on validation, or at the latest
-after a given epoch. Training itself uses the plain weights, under any optimizer (Melis et al.
-2020, by their code). AWD's rule and its averages are the optimizer `nt_asgd`.
+after a given epoch. An exponential mean without either starts at the first update. Training itself
+uses the plain weights, under any optimizer (Melis et al. 2020, by their code). AWD's rule and its
+averages are the optimizer `nt_asgd`.
 """
 
 from __future__ import annotations
@@ -17,13 +24,19 @@ from torch import Tensor, nn
 from ablate.config.sections import UpdatesConfig
 
 
+def share_of(update: int, decay: float) -> float:
+    """The share of the weights after update `update` (from 1) in the new mean."""
+    return 1 / update if decay == 1 else (1 - decay) / (1 - decay**update)
+
+
 class Averaging:
     """The mean of a model's trained parameters; empty until it starts."""
 
     def __init__(self, config: UpdatesConfig, model: nn.Module) -> None:
         self.after, self.by = config.average_after, config.average_by
-        self.model, self.num_updates = model, 0
-        self.started = self.by == 0
+        self.model, self.num_updates, self.decay = model, 0, config.average_decay
+        exponential = self.decay < 1 and self.after is None and self.by is None
+        self.started = self.by == 0 or exponential
         self.means: list[Tensor] = []
 
     def updated(self) -> None:
@@ -35,7 +48,7 @@ class Averaging:
         if not self.means:
             self.means = [weight.clone() for weight in weights]
         for mean, weight in zip(self.means, weights, strict=True):
-            mean.lerp_(weight, 1 / self.num_updates)
+            mean.lerp_(weight, share_of(self.num_updates, self.decay))
 
     def epoch_ended(self, history: Sequence[float]) -> str | None:
         """Start if it is time, given the validation losses so far; return what to log."""

@@ -40,6 +40,29 @@ def test_it_is_the_mean_of_the_weights_since_the_start():
     assert all(map(torch.equal, model.parameters(), history[-1])), "training goes on with these"
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.8, 0.999])
+def test_an_exponential_mean_is_the_weighted_mean_of_all_weights(decay):
+    """Started at once by its decay alone; the share of old weights falls by the decay."""
+    model = nn.Linear(3, 2).double()
+    averaging = averaging_of(model, average_decay=decay)
+    history = walk(model, averaging, 9)
+    shares = torch.tensor([decay ** (8 - n) for n in range(9)], dtype=torch.float64)
+    with averaging.evaluated_weights():
+        for mean, *weights in zip(model.parameters(), *history, strict=True):
+            expected = torch.tensordot(shares / shares.sum(), torch.stack(weights), 1)
+            torch.testing.assert_close(mean.data, expected)
+
+
+def test_an_exponential_mean_starts_when_it_is_told_to():
+    model = nn.Linear(3, 2)
+    averaging = averaging_of(model, average_decay=0.5, average_by=1)
+    walk(model, averaging, 2)
+    assert not averaging.means
+    averaging.epoch_ended([1.0])
+    walk(model, averaging, 1)
+    assert len(averaging.means) == 2
+
+
 def test_it_is_off_by_default_and_starts_at_once_at_epoch_0():
     model = nn.Linear(3, 2)
     off, at_once = averaging_of(model), averaging_of(model, average_by=0)

@@ -326,6 +326,48 @@ def test_an_interrupted_run_of_circular_rows_and_means_gives_the_same_bits(tmp_p
     assert rates[1] == 0.1 and rates[2] < 0.1
 
 
+BY_WIDTH = {  # a state of bases and covariances, an exponential mean, and rates by width
+    "corpus.train_tokens": 800,
+    "training.average_decay": 0.95,
+    "training.epochs": 2,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"optimizer": "soap", "optimizer.learning_rate": 0.01},
+        {"optimizer": "adamw", "optimizer.learning_rate": 0.01, "training.base_width": 4},
+    ],
+)
+def test_an_interrupted_run_of_exponential_means_gives_the_same_bits(tmp_path, data, more):
+    trial = trial_of(data, {**BY_WIDTH, **more})
+    undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, (1, 9, 14))
+    assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
+    assert interrupted.outcome == undisturbed.outcome
+    # Its epochs are judged by the mean: the plain weights are trained as without any.
+    plain = trial_of(data, {**BY_WIDTH, **more, "training.average_decay": 1.0})
+    raw = trials.finish(plain, Store(tmp_path / "c"), data)
+    for ours, theirs in zip(undisturbed.epochs, raw.epochs, strict=True):
+        assert ours.metrics["train_nll"] == theirs.metrics["train_nll"]
+        assert ours.metrics["valid_nll"] != theirs.metrics["valid_nll"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"training.average_decay": 0.9}, "'nt_asgd' evaluates averages of its own"),
+        ({"training.average_after": 3}, "'nt_asgd' evaluates averages of its own"),
+        ({"training.base_width": 4}, "optimizer = 'nt_asgd' there is no rule"),
+    ],
+)
+def test_what_the_optimizer_has_no_place_for_is_refused(tmp_path, data, changes, named):
+    with pytest.raises(CombinationError, match=named):
+        Training(trial_of(data, changes), Place(Store(tmp_path), data))
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [

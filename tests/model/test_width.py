@@ -1,0 +1,123 @@
+"""What a base width multiplies (Yang et al. 2022, Table 8), and what it leaves as it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ablate.errors import CombinationError
+from ablate.model.width import hidden_matrices
+from ablate.testing import SmallModel
+from ablate.testing.subject import WIDTH
+
+ADAM = {"optimizer": "adamw", "optimizer.weight_decay": 0.3}
+HIDDEN = {"backbone.weight_ih_l0", "backbone.weight_hh_l0"}
+BASE = 2  # a quarter of the width
+SHARE = BASE / WIDTH
+
+
+def small(values=None, base=BASE, chosen=None):
+    one = {} if base is None else {"training.base_width": base}
+    layers = {} if chosen else {"backbone.num_layers": 1}
+    return SmallModel(chosen or {}, {**ADAM, **layers, **one, **(values or {})})
+
+
+def by_name(model, optimizer, of):
+    names = {p: name for name, p in model.named_parameters()}
+    return {names[p]: group[of] for group in optimizer.torch.param_groups for p in group["params"]}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "share"),
+    [
+        ({}, SHARE),
+        ({"optimizer": "adam", "optimizer.weight_decay": 0.0}, SHARE),
+        ({"optimizer": "muon"}, 1.0),
+        ({"optimizer": "muon", "optimizer.scale": "like_adamw"}, SHARE**0.5),
+    ],
+)
+def test_hidden_matrices_alone_have_another_rate(optimizer, share):
+    by_width, plain = small(optimizer), small(optimizer, base=None)
+    rates, before = (
+        by_name(s.model, s.config["optimizer"].make(s.model), "rate_scale")
+        for s in (by_width, plain)
+    )
+    assert set(rates) > HIDDEN
+    for name, rate in rates.items():
+        assert rate == pytest.approx(before[name] * (share if name in HIDDEN else 1)), name
+
+
+def test_a_hidden_matrix_loses_the_same_share_in_a_step_at_every_width():
+    own = small()
+    optimizer = own.config["optimizer"].make(own.model)
+    decays = by_name(own.model, optimizer, "weight_decay")
+    rates = by_name(own.model, optimizer, "rate_scale")
+    assert {decays[name] * rates[name] for name in HIDDEN} == {0.3}
+    assert decays["embedding.weight"] == 0.3 and decays["head.decoder.bias"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "matrices", "biases"),
+    [
+        ({"backbone.initial_range": 0.2}, SHARE**0.5, 1.0),
+        ({}, 1.0, SHARE**-0.5),  # both within 1/sqrt(units), which is right for matrices
+        ({"backbone.initialization": "keras"}, 1.0, 1.0),
+    ],
+)
+def test_initial_weights(values, matrices, biases):
+    scaled, plain = (dict(small(values, base).model.named_parameters()) for base in (BASE, None))
+    for name, parameter in scaled.items():
+        of_layer = biases if name.startswith("backbone.bias") else 1.0
+        share = matrices if name in HIDDEN else of_layer
+        torch.testing.assert_close(parameter, plain[name] * share, msg=name)
+
+
+@pytest.mark.parametrize("head", ["softmax", "mos", "doc"])
+def test_logits_are_scaled_before_their_bias(head):
+    chosen = {"head": head, "backbone": "lstm"}
+    ours, theirs = small(chosen=chosen), small(base=None, chosen=chosen)
+    theirs.model.load_state_dict(ours.model.state_dict())
+    ids = torch.arange(12).view(4, 3)
+    mixture, plain = (s.model(ids, s.model.initial_state(3)).mixture for s in (ours, theirs))
+    torch.testing.assert_close(mixture.vectors_NJE, plain.vectors_NJE * SHARE)
+    assert torch.equal(mixture.bias_V, plain.bias_V)
+    assert head == "softmax" or torch.equal(mixture.log_prior_NJ, plain.log_prior_NJ)
+
+
+def test_at_the_base_width_nothing_changes():
+    ours, theirs = small(base=WIDTH), small(base=None)
+    optimizers = [s.config["optimizer"].make(s.model) for s in (ours, theirs)]
+    for _ in range(3):
+        for s, optimizer in zip((ours, theirs), optimizers, strict=True):
+            s.gradients()
+            optimizer.step()
+    for name, parameter in theirs.model.named_parameters():
+        assert torch.equal(parameter, ours.model.get_parameter(name)), name
+
+
+def test_a_thin_factor_has_inputs_that_do_not_grow():
+    model = small({"backbone.rank": 3}, chosen={"backbone": "mogrifier"}).model
+    shapes = {tuple(p.shape): getattr(p, "width_scale", 1.0) for p in model.backbone.parameters()}
+    assert shapes[WIDTH, 3] == 1.0 and shapes[3, WIDTH] == SHARE
+
+
+def test_a_table_is_no_hidden_matrix():
+    part = torch.nn.Linear(WIDTH, WIDTH)
+    part.positions = torch.nn.Parameter(torch.zeros(5, WIDTH))
+    assert hidden_matrices(part) == {part.weight, part.positions}
+    part.looked_up = part.positions.numel()
+    assert hidden_matrices(part) == {part.weight}
+
+
+@pytest.mark.parametrize(
+    ("values", "chosen", "named"),
+    [
+        ({"optimizer": "sgd", "optimizer.weight_decay": 0.0}, {}, "optimizer = 'sgd' there is no"),
+        ({"optimizer": "soap"}, {}, "optimizer = 'soap' there is no rule"),
+        ({"gate.units": 3}, {"gate": "iog"}, "gate = 'iog' there is no rule"),
+        ({"backbone.recurrent_range": 0.1}, {"backbone": "elman"}, "recurrent_range sets those"),
+    ],
+)
+def test_what_has_no_rule_is_refused(values, chosen, named):
+    with pytest.raises(CombinationError, match=named):
+        small(values, chosen={"backbone": "lstm", **chosen})
