@@ -138,7 +138,7 @@ def texts_that_users_bring():
 
     def known(config, folder=None):
         source = find(config, folder)
-        words = BROUGHT.get((config.name, config.level))
+        words = BROUGHT.get((config.name, getattr(config, "level", None)))
         if words is not None:
             source.vocabulary = lambda: (words, words if hasattr(config, "merges") else 0)
         if config.name.startswith("folder:"):

@@ -24,8 +24,8 @@ from ablate.model.optimizer import Optimizer
 from ablate.model.regularizer import Regularizer
 from ablate.model.sites import check_sites
 from ablate.model.slots import Attention, Backbone
-from ablate.model.windows import check_windows
 from ablate.model.width import check_base_width, scale_by_width
+from ablate.model.windows import check_windows
 
 
 @dataclass(frozen=True)

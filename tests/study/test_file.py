@@ -180,7 +180,7 @@ def search_mutations():
         "sampler='random', options={'startup': 1}": r"sampler random: unknown field 'startup'",
         "options={'n_startup_trials': -1}": r"tpe\.n_startup_trials = -1 is not .* at least 0",
     }.items():
-        search = f"search=Search(space='rates', trials=3, {words})"
+        search = f"search=Search(space='takase2018doc_table2', trials=3, {words})"
         yield (
             changed("seeds=2", f"seeds=2, {search}"),
             rf"asked\.py: (search: )?(sampler )?{message}",
