@@ -51,6 +51,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "rwkv7"): {**LAYERS, "backbone.heads": 2, "backbone.rank": 2},
     ("backbone", "skipping_rnn"): LAYERS,
     ("backbone", "topic_rnn"): {"backbone.units": WIDTH, "backbone.topics": 2},
+    ("backbone", "xlstm"): {**LAYERS, "backbone.heads": 2, "backbone.slstm_at": (2,)},
     ("bridge", "dual"): {"bridge.units": WIDTH, "bridge.input_dropout": 0.1},
     ("head", "mos"): {"head.experts": 3},
     ("head", "doc"): {"head.experts": (2, 1)},
