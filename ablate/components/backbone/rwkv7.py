@@ -59,7 +59,8 @@ class Rwkv7Config:
 
 
 class LowRank(nn.Module):
-    """f(x A') B' + c. A starts at 0, so at first it is c; without `start` there is no c."""
+    """f(x A') B' + c. A starts at 0, so at first it is the same for every x; c starts at `start`,
+    and without that there is no c."""
 
     def __init__(self, units: int, rank: int, start: float | Sequence[float] | None = None) -> None:
         super().__init__()
