@@ -35,8 +35,8 @@ from ablate.components import (
     register,
     setting,
 )
-from ablate.components.backbone import _blocks as blocks
 from ablate.components.backbone import _delta_rule as rule
+from ablate.components.backbone import _stream as stream
 from ablate.components.backbone._attention import CausalAttention, Heads, Turns, rotary_turns
 from ablate.config.registry import EXACT, WINDOW
 
@@ -82,18 +82,18 @@ class Memory(nn.Module):
     def __init__(self, config: GatedDeltaConfig) -> None:
         super().__init__()
         self.heads, deviation = config.heads, config.initial_deviation
-        self.key = blocks.units_per_head(config.units, config.heads)
+        self.key = stream.units_per_head(config.units, config.heads)
         self.value = self.key * config.value_factor
         values = config.units * config.value_factor
         self.sizes = (config.units, config.units, values)
-        self.query_key_value = blocks.Linear(config.units, sum(self.sizes), deviation)
-        self.rates = blocks.Linear(config.units, 2 * config.heads, deviation)
-        self.gate = blocks.Linear(config.units, values, deviation)
-        self.convolution = blocks.ShortConvolution(sum(self.sizes), config.convolution)
+        self.query_key_value = stream.Linear(config.units, sum(self.sizes), deviation)
+        self.rates = stream.Linear(config.units, 2 * config.heads, deviation)
+        self.gate = stream.Linear(config.units, values, deviation)
+        self.convolution = stream.ShortConvolution(sum(self.sizes), config.convolution)
         self.log_decay = nn.Parameter(torch.empty(config.heads))
         self.step_bias = nn.Parameter(torch.empty(config.heads))
-        self.norm = blocks.Norm(self.value, centred=False)
-        self.out = blocks.Linear(values, config.units, deviation)
+        self.norm = stream.Norm(self.value, centred=False)
+        self.out = stream.Linear(values, config.units, deviation)
 
     def initial_state(self, rows: int) -> State:
         memory = self.log_decay.new_zeros(self.heads, rows, self.key, self.value)
@@ -103,9 +103,9 @@ class Memory(nn.Module):
         """What is added to the stream, and the states after the window."""
         read_TBC, last_KBC = self.convolution(self.query_key_value(x_TBH), state[0])
         parts = F.silu(read_TBC).split(self.sizes, -1)
-        q_BATK, k_BATK, v_BATD = (blocks.by_head(part, self.heads) for part in parts)
+        q_BATK, k_BATK, v_BATD = (stream.by_head(part, self.heads) for part in parts)
         inputs = (q_BATK, k_BATK, v_BATD, self.rates(x_TBH), state[1])
-        y_BATD, s_ABKD = blocks.in_float32(self._remembered, *inputs)
+        y_BATD, s_ABKD = stream.in_float32(self._remembered, *inputs)
         y_TBAD = self.norm(y_BATD.permute(2, 0, 1, 3))
         return self.out(y_TBAD.flatten(2) * F.silu(self.gate(x_TBH))), (last_KBC, s_ABKD)
 
@@ -117,7 +117,7 @@ class Memory(nn.Module):
         log_alpha_BAT = -self.log_decay.exp()[:, None] * step_BAT
         q_BATK, k_BATK = (F.normalize(x, dim=-1) for x in (q_BATK, k_BATK))
         inputs = (q_BATK, k_BATK, v_BATD, log_alpha_BAT, beta_BAT.sigmoid())
-        y_BATD, s_BAKD = blocks.in_chunks(rule.chunk, CHUNK, inputs, s_ABKD.transpose(0, 1))
+        y_BATD, s_BAKD = stream.in_chunks(rule.chunk, CHUNK, inputs, s_ABKD.transpose(0, 1))
         return y_BATD, s_BAKD.transpose(0, 1)
 
     def initialize(self, draw: Draw) -> None:
@@ -158,11 +158,11 @@ class Layer(nn.Module):
     def __init__(self, config: GatedDeltaConfig, *, attends: bool) -> None:
         super().__init__()
         units, deviation = config.units, config.initial_deviation
-        self.norm = blocks.Norm(units, centred=False)
+        self.norm = stream.Norm(units, centred=False)
         self.mixer = (Attention if attends else Memory)(config)
-        self.inner_norm = blocks.Norm(units, centred=False)
-        self.inner = blocks.Linear(units, 2 * config.inner, deviation)
-        self.out = blocks.Linear(config.inner, units, deviation)
+        self.inner_norm = stream.Norm(units, centred=False)
+        self.inner = stream.Linear(units, 2 * config.inner, deviation)
+        self.out = stream.Linear(config.inner, units, deviation)
 
     def initial_state(self, rows: int) -> State:
         return self.mixer.initial_state(rows)
@@ -194,6 +194,8 @@ class GatedDelta(Backbone):
     """Residual layers, the last one's output under a norm. A layer's states are the last inputs of
     its convolutions, and the transposed S of each head, [A, B, K, D]."""
 
+    sites = frozenset({"hidden", "output"})
+
     @classmethod
     def memory_of(cls, config: Any) -> str:
         attends = 0 < config.attention_every <= config.num_layers
@@ -209,20 +211,20 @@ class GatedDelta(Backbone):
             )
         self.widths = (config.units,) * config.num_layers
         self.config = config
-        self.enter = blocks.entrance(shapes.embedding, config.units, config.initial_deviation)
+        self.enter = stream.entrance(shapes.embedding, config.units, config.initial_deviation)
         self.layers = nn.ModuleList(
             Layer(config, attends=config.attends(layer)) for layer in range(config.num_layers)
         )
-        self.norm = blocks.Norm(config.units, centred=False)
+        self.norm = stream.Norm(config.units, centred=False)
 
     def initial_state(self, rows: int) -> State:
-        return blocks.initial_state(self.layers, rows)
+        return stream.initial_state(self.layers, rows)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         def apply(layer: Layer, x: Tensor, last: State) -> tuple[Tensor, State]:
             return layer(x, last)
 
-        return blocks.run(self.layers, self.norm, self.enter(inputs_TBE), state, masks, apply)
+        return stream.run(self.layers, self.norm, self.enter(inputs_TBE), state, masks, apply)
 
     def operations(self, steps: int) -> int:
         """Of the memories; attention is a part that counts its own."""
@@ -233,7 +235,7 @@ class GatedDelta(Backbone):
         return memories * config.heads * once
 
     def group(self, name: str) -> str:
-        return blocks.group(self, name)
+        return stream.group(self, name)
 
     def initialize(self, draw: Draw) -> None:
         """Draw nothing: its parts are initialized by themselves."""

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
-from ablate.components.backbone import _blocks as blocks
+from ablate.components.backbone import _stream as stream
 from ablate.components.backbone import _wkv7 as wkv7
 from ablate.model.fast.precision import full
 
@@ -111,13 +111,13 @@ class TimeMixing(nn.Module):
     def __init__(self, config: Rwkv7Config, layer: int) -> None:
         super().__init__()
         units, self.heads = config.units, config.heads
-        self.size = blocks.units_per_head(units, config.heads)
+        self.size = stream.units_per_head(units, config.heads)
         left = 1 - layer / config.num_layers
         self.shift = TokenShift(units, {name: slope * left for name, slope in SLOPES.items()})
-        self.receptance = blocks.Linear(units, units, _deviation(0.5, units))
-        self.key = blocks.Linear(units, units, _deviation(0.05, units))
-        self.value = blocks.Linear(units, units, _deviation(0.5, units))
-        self.out = blocks.Linear(units, units, 0)
+        self.receptance = stream.Linear(units, units, _deviation(0.5, units))
+        self.key = stream.Linear(units, units, _deviation(0.05, units))
+        self.value = stream.Linear(units, units, _deviation(0.5, units))
+        self.out = stream.Linear(units, units, 0)
         self.decay = LowRank(units, config.rank, _decays(config, layer))
         self.rate = LowRank(units, config.rank, 0.0)
         self.gate = LowRank(units, 2 * config.rank)
@@ -126,7 +126,7 @@ class TimeMixing(nn.Module):
         self.removal = nn.Parameter(torch.empty(units))
         self.replacement = nn.Parameter(torch.empty(units))
         self.bonus = nn.Parameter(torch.empty(units)) if config.bonus else None
-        self.norm = blocks.Norm(
+        self.norm = stream.Norm(
             config.heads,
             self.size,
             centred=True,
@@ -150,7 +150,7 @@ class TimeMixing(nn.Module):
         log_w_TBH = LOWEST * self.decay(on_w, torch.tanh).sigmoid()
         rate_TBH = self.rate(on_a).sigmoid()
         inputs = (self.receptance(on_r), log_w_TBH, self.key(on_k), v_TBH, rate_TBH)
-        y_TBH, s_ABDD = blocks.in_float32(self._remembered, *inputs, state[1])
+        y_TBH, s_ABDD = stream.in_float32(self._remembered, *inputs, state[1])
         gated_TBH = y_TBH * self.gate(on_g, torch.sigmoid)
         return self.out(gated_TBH), value_TBH, (last_1BH, s_ABDD)
 
@@ -168,9 +168,9 @@ class TimeMixing(nn.Module):
         removal_TBH = F.normalize(removal_TBAD, dim=-1).flatten(2)
         k_TBH = k_TBH * torch.lerp(torch.ones_like(k_TBH), rate_TBH, self.replacement)
         parts = (r_TBH, log_w_TBH, k_TBH, v_TBH, -removal_TBH, removal_TBH * rate_TBH)
-        r, log_w, k, v, z, b = (blocks.by_head(part, self.heads) for part in parts)
+        r, log_w, k, v, z, b = (stream.by_head(part, self.heads) for part in parts)
         inputs, s_BADD = (r, log_w, k, v, z, b), s_ABDD.transpose(0, 1)
-        y_BATD, s_BADD = blocks.in_chunks(wkv7.chunk, CHUNK, inputs, s_BADD)
+        y_BATD, s_BADD = stream.in_chunks(wkv7.chunk, CHUNK, inputs, s_BADD)
         y_TBAD = self.norm(y_BATD.permute(2, 0, 1, 3))
         if self.bonus is not None:
             bonus_A1D = self.bonus.view(self.heads, 1, self.size)
@@ -194,8 +194,8 @@ class ChannelMixing(nn.Module):
         units = config.units
         inner = config.inner_units or 4 * units
         self.shift = TokenShift(units, {"k": (1 - layer / config.num_layers) ** 4})
-        self.key = blocks.Linear(units, inner, _deviation(0.5, units))
-        self.value = blocks.Linear(inner, units, 0)
+        self.key = stream.Linear(units, inner, _deviation(0.5, units))
+        self.value = stream.Linear(inner, units, 0)
 
     def forward(self, x_TBH: Tensor, before_1BH: Tensor) -> tuple[Tensor, Tensor]:
         """What is added to the stream, and the last x."""
@@ -208,9 +208,9 @@ class Layer(nn.Module):
 
     def __init__(self, config: Rwkv7Config, layer: int) -> None:
         super().__init__()
-        self.time_norm = blocks.Norm(config.units, centred=True, bias=True)
+        self.time_norm = stream.Norm(config.units, centred=True, bias=True)
         self.time = TimeMixing(config, layer)
-        self.channel_norm = blocks.Norm(config.units, centred=True, bias=True)
+        self.channel_norm = stream.Norm(config.units, centred=True, bias=True)
         self.channel = ChannelMixing(config, layer)
 
     def initial_state(self, rows: int) -> State:
@@ -259,19 +259,20 @@ class Rwkv7(Backbone):
     """Residual layers behind a norm, the last one's output under another. A layer's states are the
     last inputs of its two mixings, [1, B, H], and the transposed S of each head, [A, B, D, D]."""
 
+    sites = frozenset({"hidden", "output"})
     states_per_layer = 3
 
     def __init__(self, config: Rwkv7Config, shapes: Shapes) -> None:
         super().__init__()
         self.config = config
         self.widths = (config.units,) * config.num_layers
-        self.enter = blocks.entrance(shapes.embedding, config.units, shapes.embedding**-0.5)
-        self.first_norm = blocks.Norm(config.units, centred=True, bias=True)
+        self.enter = stream.entrance(shapes.embedding, config.units, shapes.embedding**-0.5)
+        self.first_norm = stream.Norm(config.units, centred=True, bias=True)
         self.layers = nn.ModuleList(Layer(config, layer) for layer in range(config.num_layers))
-        self.norm = blocks.Norm(config.units, centred=True, bias=True)
+        self.norm = stream.Norm(config.units, centred=True, bias=True)
 
     def initial_state(self, rows: int) -> State:
-        return blocks.initial_state(self.layers, rows)
+        return stream.initial_state(self.layers, rows)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         first: list[Tensor] = []  # the first layer's v, once it is known
@@ -282,7 +283,7 @@ class Rwkv7(Backbone):
             return x, after
 
         x_TBH = self.first_norm(self.enter(inputs_TBE))
-        return blocks.run(self.layers, self.norm, x_TBH, state, masks, apply)
+        return stream.run(self.layers, self.norm, x_TBH, state, masks, apply)
 
     def operations(self, steps: int) -> int:
         """Of the memories."""
@@ -290,7 +291,7 @@ class Rwkv7(Backbone):
         return heads * wkv7.operations(steps, CHUNK, self.config.units // self.config.heads)
 
     def group(self, name: str) -> str:
-        return blocks.group(self, name)
+        return stream.group(self, name)
 
     def initialize(self, draw: Draw) -> None:
         """Draw nothing: its parts are initialized by themselves."""

@@ -37,7 +37,7 @@ from ablate.components import (
     register,
     setting,
 )
-from ablate.components.backbone import _blocks as blocks
+from ablate.components.backbone import _stream as stream
 from ablate.components.backbone import _xlstm as cells
 
 CHUNK = 64  # steps of an mLSTM that are computed at once
@@ -97,20 +97,20 @@ class MatrixLayer(nn.Module):
         super().__init__()
         units = config.units * EXPANSION
         self.heads = config.heads
-        self.size = blocks.units_per_head(config.units, config.heads) * EXPANSION
+        self.size = stream.units_per_head(config.units, config.heads) * EXPANSION
         self.exponential = config.forget == "exponential"
-        self.norm = blocks.Norm(config.units, centred=True)
-        self.up = blocks.Linear(config.units, 2 * units, config.deviation)
-        self.convolution = blocks.ShortConvolution(units, config.convolution, bias=True)
+        self.norm = stream.Norm(config.units, centred=True)
+        self.up = stream.Linear(config.units, 2 * units, config.deviation)
+        self.convolution = stream.ShortConvolution(units, config.convolution, bias=True)
         self.query, self.key, self.value = (
             Blocks(self.heads, self.size, self.size) for _ in range(3)
         )
-        self.gates = blocks.Linear(3 * units, 2 * self.heads, 0)
+        self.gates = stream.Linear(3 * units, 2 * self.heads, 0)
         self.input_bias = nn.Parameter(torch.empty(self.heads))
         self.forget_bias = nn.Parameter(torch.empty(self.heads))
-        self.cell_norm = blocks.Norm(self.heads, self.size, centred=True)
+        self.cell_norm = stream.Norm(self.heads, self.size, centred=True)
         self.skip = nn.Parameter(torch.empty(units))
-        self.down = blocks.Linear(units, config.units, config.out_deviation)
+        self.down = stream.Linear(units, config.units, config.out_deviation)
 
     def initial_state(self, rows: int) -> State:
         zeros = self.skip.new_zeros
@@ -124,7 +124,7 @@ class MatrixLayer(nn.Module):
         read_TBC = F.silu(read_TBC)
         inputs = (self.query(read_TBC), self.key(read_TBC), self.value(inner_TBC))
         gates_TBG = self.gates(torch.cat(inputs, -1).flatten(2))
-        h_TBAD, *memory = blocks.in_float32(self._remembered, *inputs, gates_TBG, *state[1:])
+        h_TBAD, *memory = stream.in_float32(self._remembered, *inputs, gates_TBG, *state[1:])
         read_TBC = self.cell_norm(h_TBAD).flatten(2) + self.skip * read_TBC
         return x_TBH + self.down(read_TBC * F.silu(gate_TBC)), (last, *memory)
 
@@ -145,7 +145,7 @@ class MatrixLayer(nn.Module):
         parts = (q_TBAD, k_TBAD * self.size**-0.5, v_TBAV)
         inputs = (*(x.permute(1, 2, 0, 3) for x in parts), i_BAT, log_f_BAT)
         state = (c_ABDV.transpose(0, 1), m_AB.t())
-        h_BATD, state = blocks.in_chunks(cells.mlstm_chunk, CHUNK, inputs, state)
+        h_BATD, state = stream.in_chunks(cells.mlstm_chunk, CHUNK, inputs, state)
         return h_BATD.permute(2, 0, 1, 3), *(x.transpose(0, 1) for x in state)
 
     def initialize(self, draw: Draw) -> None:
@@ -162,19 +162,19 @@ class ScalarLayer(nn.Module):
     def __init__(self, config: XlstmConfig, number: int) -> None:
         super().__init__()
         units, self.heads, self.number = config.units, config.heads, number
-        size = blocks.units_per_head(units, config.heads)
+        size = stream.units_per_head(units, config.heads)
         inner = math.ceil(4 * units / 3)
         self.exponential = config.forget == "exponential"
-        self.norm = blocks.Norm(units, centred=True)
-        self.convolution = blocks.ShortConvolution(units, config.convolution, bias=True)
+        self.norm = stream.Norm(units, centred=True)
+        self.convolution = stream.ShortConvolution(units, config.convolution, bias=True)
         self.convolved = Blocks(config.heads, size, 2 * size)
         self.direct = Blocks(config.heads, size, 2 * size)
         self.weight_hh = nn.Parameter(torch.empty(config.heads, 4 * size, size))
         self.bias = nn.Parameter(torch.empty(4 * units))
-        self.cell_norm = blocks.Norm(config.heads, size, centred=True)
-        self.inner_norm = blocks.Norm(units, centred=True)
-        self.inner = blocks.Linear(units, 2 * inner, config.deviation)
-        self.out = blocks.Linear(inner, units, config.out_deviation)
+        self.cell_norm = stream.Norm(config.heads, size, centred=True)
+        self.inner_norm = stream.Norm(units, centred=True)
+        self.inner = stream.Linear(units, 2 * inner, config.deviation)
+        self.out = stream.Linear(inner, units, config.out_deviation)
 
     def initial_state(self, rows: int) -> State:
         zeros, units = self.bias.new_zeros, len(self.bias) // 4
@@ -192,7 +192,7 @@ class ScalarLayer(nn.Module):
         mask = None if mask_1BH is None else mask_1BH[0].unflatten(-1, (self.heads, -1))
         run = partial(cells.slstm, mask_BAD=mask, exponential=self.exponential)
         pre_TBAG = torch.cat(gates, -1) + bias_AG
-        h_TBAD, h_BAD, *cell = blocks.in_float32(run, pre_TBAG, weight_AGD, *states)
+        h_TBAD, h_BAD, *cell = stream.in_float32(run, pre_TBAG, weight_AGD, *states)
         x_TBH = x_TBH + self.cell_norm(h_TBAD).flatten(2)
         gate_TBI, inner_TBI = self.inner(self.inner_norm(x_TBH)).chunk(2, -1)
         x_TBH = x_TBH + self.out(F.gelu(gate_TBI) * inner_TBI)
@@ -225,6 +225,7 @@ class Xlstm(Backbone):
     """Residual layers, the last one's output under a norm. Masks "recurrent/1", ... and dropped
     recurrent weights are those of sLSTM; mLSTM's memory has no recurrent matrix."""
 
+    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     states_per_layer = 3
 
     def __init__(self, config: XlstmConfig, shapes: Shapes) -> None:
@@ -237,21 +238,21 @@ class Xlstm(Backbone):
                 f"backbone.slstm_at names layer {beyond[0]}, and backbone.num_layers = "
                 f"{config.num_layers}. Instead: layers from 1 to {config.num_layers}."
             )
-        self.enter = blocks.entrance(shapes.embedding, config.units, config.deviation)
+        self.enter = stream.entrance(shapes.embedding, config.units, config.deviation)
         self.layers = nn.ModuleList(
             (ScalarLayer if number + 1 in config.slstm_at else MatrixLayer)(config, number)
             for number in range(config.num_layers)
         )
-        self.norm = blocks.Norm(config.units, centred=True)
+        self.norm = stream.Norm(config.units, centred=True)
 
     def initial_state(self, rows: int) -> State:
-        return blocks.initial_state(self.layers, rows)
+        return stream.initial_state(self.layers, rows)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         def apply(layer: MatrixLayer | ScalarLayer, x: Tensor, last: State) -> tuple[Tensor, State]:
             return layer(x, last, masks)
 
-        return blocks.run(self.layers, self.norm, self.enter(inputs_TBE), state, masks, apply)
+        return stream.run(self.layers, self.norm, self.enter(inputs_TBE), state, masks, apply)
 
     def operations(self, steps: int) -> int:
         """Of the matrices that are memories."""
@@ -261,7 +262,7 @@ class Xlstm(Backbone):
         return matrices * config.heads * cells.operations(steps, CHUNK, size)
 
     def group(self, name: str) -> str:
-        return blocks.group(self, name)
+        return stream.group(self, name)
 
     def initialize(self, draw: Draw) -> None:
         """Draw nothing: its parts are initialized by themselves."""
