@@ -11,6 +11,7 @@ MISSING = dict.fromkeys(("output", "mogrifier", "bridge", "gate"), 0.0)  # in th
 VALUES = {
     **{name: {f"regularizer.{name}.{k}": v for k, v in MISSING.items()} for name in ("l1", "l2")},
     "characters": {"words.widths": (1, 2), "words.features": (3, 5), "words.symbols": 19},
+    "xlstm": {"backbone.slstm_at": (2,)},  # a layer of each kind
     "fraternal_dropout": {"regularizer.variational_dropout.output": 0.5},  # two passes that differ
 }
 SUBJECTS = [

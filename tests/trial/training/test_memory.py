@@ -1,4 +1,4 @@
-"""What a head remembers of the text survives an interruption, and evaluation that moves weights."""
+"""What models remember of the text survives an interruption, and evaluation that moves weights."""
 
 from __future__ import annotations
 
@@ -32,9 +32,21 @@ VALUES = {
     "evaluator.dynamic.rule": "sgd",
 }
 
+# Matrices, and what stabilizes them, [heads, rows]: states of other shapes than [1, rows, units].
+BACKBONES = {
+    "gated_delta": {},
+    "rwkv7": {},
+    "xlstm": {"backbone.num_layers": 2, "backbone.slstm_at": [2]},
+}
+MORE = {
+    "table": {},
+    "letters": LETTERS,
+    **{name: {"backbone": name, "backbone.heads": 2, **own} for name, own in BACKBONES.items()},
+}
 
-@pytest.mark.parametrize("more", [{}, LETTERS], ids=["table", "letters"])
-def test_a_pointer_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, data, more):
+
+@pytest.mark.parametrize("more", MORE.values(), ids=MORE)
+def test_what_is_remembered_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path, data, more):
     config = resolve({**VALUES, **more})
     digest = corpus_digest(config.corpus, data)
     trial = make_trial(config, values={**VALUES, **more}, seed=1, corpus_digest=digest)
