@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,11 +25,8 @@ from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
-# The third example runs where `accelerate` is installed, which no plain clone has: it was run by
-# hand (docs/your_own_training.md), and here its file is only planned.
-TRAINER = ("tiny_trainer",) if find_spec("accelerate") else ()
-EXAMPLES = ("digits_linear", "digits_cnn", *TRAINER)
-RESUMING = ("digits_cnn", *TRAINER)
+EXAMPLES = ("digits_linear", "digits_cnn", "tiny_trainer")
+RESUMING = ("digits_cnn", "tiny_trainer")
 
 
 @pytest.fixture(autouse=True)
