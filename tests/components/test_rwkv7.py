@@ -34,7 +34,7 @@ def drawn(steps: int, *, fastest: bool = False):
 
 
 def by_matrices(r, w, k, v, kappa, a, s):
-    """Equation 17 for one row and head, in numpy: S [D of the value, D of the key]."""
+    """The memory of one row and head, in numpy: S [D of the value, D of the key]."""
     outputs = []
     for t in range(len(r)):
         s = s @ (np.diag(w[t]) - np.outer(kappa[t], a[t] * kappa[t])) + np.outer(v[t], k[t])

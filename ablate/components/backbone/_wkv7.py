@@ -1,4 +1,4 @@
-"""The memory of RWKV-7, step by step and by chunks (Peng et al. 2025, Eq. 17).
+"""The memory of RWKV-7, step by step and by chunks (Peng et al. 2025, Section 4).
 
     S_t = S_{t-1} diag(w_t) + (S_{t-1} z_t) b_t' + v_t k_t',    y_t = S_t r_t
 

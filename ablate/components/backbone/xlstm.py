@@ -225,7 +225,6 @@ class Xlstm(Backbone):
     """Residual layers, the last one's output under a norm. Masks "recurrent/1", ... and dropped
     recurrent weights are those of sLSTM; mLSTM's memory has no recurrent matrix."""
 
-    sites = frozenset({"hidden", "output", "recurrent", "weight"})
     states_per_layer = 3
 
     def __init__(self, config: XlstmConfig, shapes: Shapes) -> None:
