@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+# One process more than cores, up to four: many tests wait for processes that they start.
+PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))")
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
@@ -12,10 +14,10 @@ study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
 
 test: $(READY)
-	$(VENV)/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 quick: $(READY)  # the inner loop: no Ray, no servers, nothing slow; `make test` is the whole
-	$(VENV)/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
+	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "$(QUICK)" $(ARGS)
 
 goldens: $(READY)  # write tests/golden again, and read the diff; ids and known defaults stay
 	ABLATE_REGENERATE=1 $(VENV)/bin/pytest -m golden
