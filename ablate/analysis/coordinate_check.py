@@ -47,7 +47,7 @@ class CoordinateCheckOptions:
     seeds: int = setting(2, doc="seeds to average over", low=1)
     learning_rate: float | None = setting(None, doc="none: the trial's", low=0)
     base_width: int | None = setting(None, doc="muP's base width; none: the trial's, if any", low=1)
-    fields: tuple[str, ...] = setting((), doc="more fields that are widths, such as backbone.cells")
+    fields: tuple[str, ...] = setting((), doc="more fields to change in proportion")
     rows: int = setting(8, doc="rows of tokens", low=1)
     window: int = setting(20, doc="tokens in a row", low=1)
 
@@ -203,12 +203,12 @@ def _steps(steps: int) -> str:
 def _notes(layers: Sequence[str], growths_TL: np.ndarray, config: Config) -> list[str]:
     trained = growths_TL[1:]
     step, at = map(int, np.unravel_index(np.argmax(trained), trained.shape))
-    steepest = float(trained[step, at])
+    steepest = round(float(trained[step, at]), 2) + 0.0  # no -0.00
     base = config.training.base_width
     rule = "without muP" if base is None else f"muP with base width {base}"
     found = "no change grows with the width" if steepest <= FLAT else "changes grow with the width"
     return [
-        f"{rule}: {found} (steepest slope {steepest:.2f}: {layers[at]}, step {step + 1})",
+        f"{rule}: {found} (largest slope {steepest:.2f}: {layers[at]}, step {step + 1})",
         "slope: of log size over log width; of the change: of what the steps changed",
     ]
 
