@@ -18,7 +18,7 @@ CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 def layer_norm(x, w, name):
     mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + 1e-5) * w[f"{name}.weight"] + w[f"{name}.bias"]
+    return (x - mean) / np.sqrt(variance + 1e-5) * w[f"{name}.scale"] + w[f"{name}.bias"]
 
 
 def block_by_hand(x_TBH, h_BN, w):

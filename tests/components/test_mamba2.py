@@ -85,11 +85,11 @@ def test_large_steps_forget_and_do_not_overflow():
 
 def block_by_hand(u, read, s, w):
     """One word of one row: 4 units, 8 of x and z in 4 heads of 2, in 2 groups, each state 3."""
-    z, new, step = np.split(w["weight_in"] @ rms_norm(u, w["norm.weight"]), [8, 8 + 20])
+    z, new, step = np.split(w["weight_in"] @ rms_norm(u, w["norm.scale"]), [8, 8 + 20])
     read = [*read, new]
     kernel = w.get("convolution.weight")
     if kernel is not None:
-        new = sum(kernel[:, k] * read[-1 - k] for k in range(4)) + w["convolution.bias"]
+        new = sum(kernel[:, 0, k] * read[-1 - k] for k in range(4)) + w["convolution.bias"]
     x, b, c = np.split(silu(new), [8, 14])
     y = np.empty(8)
     for head in range(4):
@@ -98,7 +98,7 @@ def block_by_hand(u, read, s, w):
         decay = np.exp(-np.exp(w["log_decay"][head]) * d)
         s[head] = decay * s[head] + d * np.outer(x[own], b[shared])
         y[own] = s[head] @ c[shared] + w["skip"][head] * x[own]
-    return u + w["weight_out"] @ rms_norm(y * silu(z), w["inner_norm.weight"]), read, s
+    return u + w["weight_out"] @ rms_norm(y * silu(z), w["inner_norm.scale"]), read, s
 
 
 @pytest.mark.parametrize("convolution", [1, 4])
@@ -119,7 +119,7 @@ def test_layers_are_a_loop(build, convolution):
                 out, read, s = block_by_hand(u, read, s, numbers(block))
                 outputs.append(out)
             x = np.stack(outputs)
-            gain = numbers(backbone.stack)["last_norm.weight"]
+            gain = numbers(backbone.stack)["last_norm.scale"]
             wanted = rms_norm(x, gain) if layer == 1 else x
             np.testing.assert_allclose(raw[layer][:, row].detach(), wanted, rtol=0, atol=1e-9)
             np.testing.assert_allclose(after[2 * layer + 1][:, row].detach(), s, rtol=0, atol=1e-9)

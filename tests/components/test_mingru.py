@@ -19,12 +19,12 @@ def block_by_hand(x_TBH, read, h, w, linear):
     """One block word by word; `read` are the convolution's inputs so far, the newest last."""
     outputs = []
     for x in x_TBH:
-        u = rms_norm(x, w["norm.weight"])
+        u = rms_norm(x, w["norm.scale"])
         if "convolution.weight" in w:
             read = [*read, u]
             kernel = w["convolution.weight"]
             u = w["convolution.bias"] + sum(
-                kernel[:, back] * read[-1 - back] for back in range(kernel.shape[1])
+                kernel[:, 0, back] * read[-1 - back] for back in range(kernel.shape[2])
             )
         z, c = sigmoid(u @ w["weight_z"].T + w["bias_z"]), u @ w["weight_h"].T + w["bias_h"]
         if not linear:
@@ -33,7 +33,7 @@ def block_by_hand(x_TBH, read, h, w, linear):
         x = x + (h @ w["weight_down"].T if "weight_down" in w else h)
         if "mlp.weight_up" in w:
             hidden = gelu(
-                rms_norm(x, w["mlp.norm.weight"]) @ w["mlp.weight_up"].T + w["mlp.bias_up"]
+                rms_norm(x, w["mlp.norm.scale"]) @ w["mlp.weight_up"].T + w["mlp.bias_up"]
             )
             x = x + hidden @ w["mlp.weight_out"].T + w["mlp.bias_out"]
         outputs.append(x)
@@ -56,7 +56,7 @@ def test_layers_are_a_loop(build, dtype, values):
     for layer, block in enumerate(backbone.stack.blocks):
         read, h = (s.double().numpy() for s in before[2 * layer : 2 * layer + 2])
         x, read, h = block_by_hand(x, list(read), h[0], numbers(block), values is OFFS)
-        gain = numbers(backbone.stack)["last_norm.weight"]
+        gain = numbers(backbone.stack)["last_norm.scale"]
         wanted = rms_norm(x, gain) if layer == 1 else x
         torch.testing.assert_close(raw[layer].double(), torch.from_numpy(wanted), **near)
         torch.testing.assert_close(after[2 * layer + 1][0].double(), torch.from_numpy(h), **near)
@@ -84,5 +84,5 @@ def test_candidates_are_positive_continuous_and_rise():
 
 def test_what_is_off_has_no_parameters(build):
     block = build({**MINGRU, **OFFS}).model.backbone.stack.blocks[0]
-    names = {"norm.weight", "weight_z", "bias_z", "weight_h", "bias_h"}
+    names = {"norm.scale", "weight_z", "bias_z", "weight_h", "bias_h"}
     assert set(dict(block.named_parameters())) == names

@@ -9,7 +9,6 @@ of a head, C channels, K steps of a convolution.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
 from typing import Any, final
 
 import torch
@@ -47,11 +46,57 @@ def run(
     return tuple(raw), tuple(masked), tuple(after)
 
 
+class Stack(nn.Module):
+    """Blocks that add to the stream by themselves, the matrix before the first, and the last norm.
+
+    A block is called with the stream and its states, and returns the stream and its states after
+    the window.
+    """
+
+    blocks: Any
+
+    def __init__(self, embedding: int, blocks: Sequence[nn.Module], last_norm: Norm) -> None:
+        super().__init__()
+        (units,) = last_norm.shape
+        same = embedding == units
+        self.weight_ih = None if same else nn.Parameter(torch.empty(units, embedding))
+        self.blocks = nn.ModuleList(blocks)
+        self.last_norm = last_norm
+
+    def initial_state(self, rows: int) -> State:
+        """Every block's states before the first word."""
+        return initial_state(self.blocks, rows)
+
+    def run(self, inputs_TBE: Tensor, state: State, masks: Masks) -> Outputs:
+        """Run the blocks in turn."""
+
+        def apply(block: Any, x_TBH: Tensor, states: State) -> tuple[Tensor, State]:
+            x_TBH, *after = block(x_TBH, states)
+            return x_TBH, tuple(after)
+
+        weight = self.weight_ih
+        x_TBH = inputs_TBE if weight is None else F.linear(inputs_TBE, weight)
+        return run(self.blocks, self.last_norm, x_TBH, state, masks, apply)
+
+    def initialize(self, draw: Draw) -> None:
+        """Its own matrix; every block and norm draws its own."""
+        if self.weight_ih is not None:
+            draw_uniform(self, draw, "weight_ih")
+
+
+def draw_uniform(module: nn.Module, draw: Draw, *names: str) -> None:
+    """Draw matrices uniformly within 1/sqrt(inputs) of 0, each from the stream named after it."""
+    for name in names:
+        parameter = module.get_parameter(name)
+        bound = parameter[0].numel() ** -0.5
+        parameter.data.uniform_(-bound, bound, generator=draw(name))
+
+
 def group(backbone: Backbone, name: str) -> str:
     """A parameter's group for penalties: all vectors (scales, rates) belong to the biases."""
     if backbone.get_parameter(name).dim() == 1:
         return "bias"
-    return "recurrent_input" if name.startswith("enter") else "recurrent"
+    return "recurrent_input" if name.startswith(("enter", "stack.weight_ih")) else "recurrent"
 
 
 def entrance(embedding: int, units: int, deviation: float) -> nn.Module:
@@ -153,30 +198,35 @@ class Norm(nn.Module):
 
 @final
 class ShortConvolution(nn.Module):
-    """A causal convolution of each channel by itself: y_t = sum_i w_i x_{t-i} + b."""
+    """A causal convolution of each channel by itself: y_t = sum_i w_i x_{t-i} + b. A length of 1 is
+    off."""
 
     def __init__(self, channels: int, length: int, *, bias: bool = False) -> None:
         super().__init__()
+        self.channels, self.length = channels, length
+        on = length > 1
         # The middle dimension is torch's: a kernel is no matrix.
-        self.weight = nn.Parameter(torch.empty(channels, 1, length))
-        self.bias = nn.Parameter(torch.empty(channels)) if bias else None
+        self.weight = nn.Parameter(torch.empty(channels, 1, length)) if on else None
+        self.bias = nn.Parameter(torch.empty(channels)) if on and bias else None
 
-    def initial_state(self, rows: int) -> Tensor:
-        """The inputs before the first, [K - 1, B, C]."""
-        channels, _, length = self.weight.shape
-        return self.weight.new_zeros(length - 1, rows, channels)
+    def initial_state(self, rows: int, like: Tensor) -> Tensor:
+        """The inputs before the first, [K - 1, B, C]: zeros, on the device of `like`."""
+        return like.new_zeros(self.length - 1, rows, self.channels)
 
     def forward(self, x_TBC: Tensor, before_KBC: Tensor) -> tuple[Tensor, Tensor]:
         """The outputs, and the last inputs, which the next window's first outputs need."""
+        if self.weight is None:
+            return x_TBC, before_KBC
         read_SBC, steps = torch.cat((before_KBC, full(x_TBC))), len(x_TBC)
-        spans = (read_SBC[len(before_KBC) - back :][:steps] for back in range(len(before_KBC) + 1))
-        terms = map(torch.mul, spans, self.weight[:, 0].unbind(1))
-        y_TBC = reduce(torch.add, terms)
+        oldest_C, *newer = self.weight[:, 0].flip(1).unbind(1)
+        y_TBC = read_SBC[:steps] * oldest_C
+        for start, weight_C in enumerate(newer, 1):
+            y_TBC = torch.addcmul(y_TBC, read_SBC[start : start + steps], weight_C)
         y_TBC = y_TBC if self.bias is None else y_TBC + self.bias
         return y_TBC, read_SBC[steps:]
 
     def initialize(self, draw: Draw) -> None:
         """Draw uniformly in +- 1/sqrt(K), as torch's convolution."""
-        bound = self.weight.shape[2] ** -0.5
+        bound = self.length**-0.5
         for name, parameter in self.named_parameters():
             parameter.data.uniform_(-bound, bound, generator=draw(name))

@@ -54,7 +54,7 @@ class GatedDeltaConfig:
     units: int = setting(200, doc="units of every layer", low=1)
     heads: int = setting(4, doc="heads, each with a memory of its own", low=1)
     value_factor: int = setting(2, doc="units of a value, over those of a key", low=1)
-    convolution: int = setting(4, doc="steps of the convolutions; 1: none before", low=1, high=1000)
+    convolution: int = setting(4, doc="steps of the convolutions; 1: none", low=1, high=1000)
     inner_units: int | None = setting(
         None, doc="units of the feed-forward part; none: 8/3 of units", low=1
     )
@@ -97,7 +97,7 @@ class Memory(nn.Module):
 
     def initial_state(self, rows: int) -> State:
         memory = self.log_decay.new_zeros(self.heads, rows, self.key, self.value)
-        return self.convolution.initial_state(rows), memory
+        return self.convolution.initial_state(rows, memory), memory
 
     def forward(self, x_TBH: Tensor, state: State) -> tuple[Tensor, State]:
         """What is added to the stream, and the states after the window."""

@@ -34,7 +34,7 @@ from ablate.components import (
     register,
     setting,
 )
-from ablate.components.backbone import _residual as residual
+from ablate.components.backbone import _stream as stream
 from ablate.model.fast.precision import full
 from ablate.model.fast.scan import scan
 
@@ -91,7 +91,7 @@ class LruBlock(nn.Module):
         super().__init__()
         self.config = config
         units, state = config.units, config.state
-        self.norm = nn.LayerNorm(units, residual.EPSILON)
+        self.norm = stream.Norm(units, centred=True, bias=True)
         self.nu = nn.Parameter(torch.empty(state))
         self.theta = nn.Parameter(torch.empty(state))
         self.log_gamma = nn.Parameter(torch.empty(state)) if config.normalize else None
@@ -127,7 +127,6 @@ class LruBlock(nn.Module):
 
     def initialize(self, draw: Draw) -> None:
         """The ring, and normal matrices (Appendix A)."""
-        self.norm.reset_parameters()
         config, data = self.config, torch.empty_like(self.nu)
         radius_N, phase_N = (
             data.uniform_(generator=draw(name)).clone() for name in ("nu", "theta")
@@ -143,7 +142,7 @@ class LruBlock(nn.Module):
         for name, deviation in deviations.items():
             self.get_parameter(name).data.normal_(0, deviation, generator=draw(name))
         if self.bias_gate is not None:
-            residual.draw_uniform(self, draw, "weight_gate")
+            stream.draw_uniform(self, draw, "weight_gate")
             self.bias_gate.data.zero_()
 
 
@@ -163,6 +162,8 @@ class LruBlock(nn.Module):
 class Lru(Backbone):
     """Residual blocks; the state is every block's h, [1, B, 2N] each."""
 
+    sites = frozenset({"hidden", "output"})
+
     def __init__(self, config: LruConfig, shapes: Shapes) -> None:
         super().__init__()
         if config.r_min >= config.r_max:
@@ -171,15 +172,18 @@ class Lru(Backbone):
                 "ring for the eigenvalues to start in. Instead: r_min < r_max."
             )
         self.widths = (config.units,) * config.num_layers
-        last_norm = nn.LayerNorm(config.units, residual.EPSILON)
+        last_norm = stream.Norm(config.units, centred=True, bias=True)
         blocks = [LruBlock(config) for _ in self.widths]
-        self.stack = residual.Stack(shapes.embedding, blocks, last_norm)
+        self.stack = stream.Stack(shapes.embedding, blocks, last_norm)
+
+    def group(self, name: str) -> str:
+        return stream.group(self, name)
 
     def initial_state(self, rows: int) -> State:
         return self.stack.initial_state(rows)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
-        return self.stack.run(self, inputs_TBE, state, masks)
+        return self.stack.run(inputs_TBE, state, masks)
 
     def initialize(self, draw: Draw) -> None:
         """Nothing of its own: the stack and its blocks draw theirs."""

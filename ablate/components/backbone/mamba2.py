@@ -32,7 +32,7 @@ from ablate.components import (
     register,
     setting,
 )
-from ablate.components.backbone import _residual as residual
+from ablate.components.backbone import _stream as stream
 from ablate.model.fast.precision import full
 from ablate.model.fast.ssd import num_chunks, ssd
 
@@ -61,20 +61,20 @@ class Mamba2Block(nn.Module):
         self.config = config
         units, inner, heads = config.units, config.units * config.expansion, config.heads
         self.sizes = (inner, inner + 2 * config.groups * config.state, heads)  # z; x, B, C; d
-        self.norm = nn.RMSNorm(units, residual.EPSILON)
+        self.norm = stream.Norm(units, centred=False)
         self.weight_in = nn.Parameter(torch.empty(sum(self.sizes), units))
-        self.convolution = residual.Convolution(self.sizes[1], config.convolution)
+        self.convolution = stream.ShortConvolution(self.sizes[1], config.convolution, bias=True)
         self.bias_step = nn.Parameter(torch.empty(heads))
         self.log_decay = nn.Parameter(torch.empty(heads))  # A
         self.skip = nn.Parameter(torch.empty(heads))  # D
-        self.inner_norm = nn.RMSNorm(inner, residual.EPSILON)
+        self.inner_norm = stream.Norm(inner, centred=False)
         self.weight_out = nn.Parameter(torch.empty(units, inner))
 
     def initial_state(self, rows: int) -> State:
         """No inputs before the first, and a state of 0."""
         heads, per_head = len(self.skip), self.sizes[0] // len(self.skip)
         zeros = self.skip.new_zeros(heads, rows, per_head, self.config.state)
-        return self.convolution.before(rows, self.skip), zeros
+        return self.convolution.initial_state(rows, self.skip), zeros
 
     def forward(self, u_TBH: Tensor, states: State) -> tuple[Tensor, Tensor, Tensor]:
         parts = full(F.linear(self.norm(u_TBH), self.weight_in)).split(self.sizes, -1)
@@ -102,9 +102,7 @@ class Mamba2Block(nn.Module):
     def initialize(self, draw: Draw) -> None:
         """As the paper's code: steps uniform in their logarithm, and decays uniform."""
         config = self.config
-        self.norm.reset_parameters()
-        self.inner_norm.reset_parameters()
-        residual.draw_uniform(self, draw, "weight_in", "weight_out")
+        stream.draw_uniform(self, draw, "weight_in", "weight_out")
         self.weight_out.data.mul_(config.num_layers**-0.5)  # all blocks add to one sum
         limits = math.log(config.smallest_step), math.log(config.largest_step)
         step_D = self.bias_step.data.uniform_(*limits, generator=draw("bias_step")).exp()
@@ -129,6 +127,7 @@ class Mamba2Block(nn.Module):
 class Mamba2(Backbone):
     """Residual blocks; the state is every block's last inputs of the convolution and S."""
 
+    sites = frozenset({"hidden", "output"})
     states_per_layer = 2
 
     def __init__(self, config: Mamba2Config, shapes: Shapes) -> None:
@@ -136,15 +135,18 @@ class Mamba2(Backbone):
         _check(config)
         self.config = config
         self.widths = (config.units,) * config.num_layers
-        last_norm = nn.RMSNorm(config.units, residual.EPSILON)
+        last_norm = stream.Norm(config.units, centred=False)
         blocks = [Mamba2Block(config) for _ in self.widths]
-        self.stack = residual.Stack(shapes.embedding, blocks, last_norm)
+        self.stack = stream.Stack(shapes.embedding, blocks, last_norm)
+
+    def group(self, name: str) -> str:
+        return stream.group(self, name)
 
     def initial_state(self, rows: int) -> State:
         return self.stack.initial_state(rows)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
-        return self.stack.run(self, inputs_TBE, state, masks)
+        return self.stack.run(inputs_TBE, state, masks)
 
     def initialize(self, draw: Draw) -> None:
         """Nothing of its own: the stack and its blocks draw theirs."""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
-from ablate.components.backbone import _residual as residual
+from ablate.components.backbone import _stream as stream
 from ablate.model.fast.precision import full
 from ablate.model.fast.scan import scan
 
@@ -64,8 +64,8 @@ class MinGruBlock(nn.Module):
         super().__init__()
         units, inner = config.units, config.units * config.expansion
         self.linear = config.candidate == "linear"
-        self.norm = nn.RMSNorm(units, residual.EPSILON)
-        self.convolution = residual.Convolution(units, config.convolution)
+        self.norm = stream.Norm(units, centred=False)
+        self.convolution = stream.ShortConvolution(units, config.convolution, bias=True)
         self.weight_z = nn.Parameter(torch.empty(inner, units))
         self.bias_z = nn.Parameter(torch.empty(inner))
         self.weight_h = nn.Parameter(torch.empty(inner, units))
@@ -77,7 +77,7 @@ class MinGruBlock(nn.Module):
     def initial_state(self, rows: int) -> State:
         """No inputs before the first, and a state of 0."""
         like = self.bias_z
-        return self.convolution.before(rows, like), like.new_zeros(1, rows, len(like))
+        return self.convolution.initial_state(rows, like), like.new_zeros(1, rows, len(like))
 
     def forward(self, x_TBH: Tensor, states: State) -> tuple[Tensor, Tensor, Tensor]:
         read_TBH, inputs_KBH = self.convolution(self.norm(x_TBH), states[0])
@@ -92,9 +92,8 @@ class MinGruBlock(nn.Module):
 
     def initialize(self, draw: Draw) -> None:
         """As torch initializes a linear layer, but with biases of 0."""
-        self.norm.reset_parameters()
         names = ["weight_z", "weight_h"] + ["weight_down"] * (self.weight_down is not None)
-        residual.draw_uniform(self, draw, *names)
+        stream.draw_uniform(self, draw, *names)
         self.bias_z.data.zero_()
         self.bias_h.data.zero_()
 
@@ -104,7 +103,7 @@ class Mlp(nn.Module):
 
     def __init__(self, units: int, hidden: int) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(units, residual.EPSILON)
+        self.norm = stream.Norm(units, centred=False)
         self.weight_up = nn.Parameter(torch.empty(hidden, units))
         self.bias_up = nn.Parameter(torch.empty(hidden))
         self.weight_out = nn.Parameter(torch.empty(units, hidden))
@@ -115,8 +114,7 @@ class Mlp(nn.Module):
         return x_TBH + F.linear(hidden_TBM, self.weight_out, self.bias_out)
 
     def initialize(self, draw: Draw) -> None:
-        self.norm.reset_parameters()
-        residual.draw_uniform(self, draw, "weight_up", "weight_out")
+        stream.draw_uniform(self, draw, "weight_up", "weight_out")
         self.bias_up.data.zero_()
         self.bias_out.data.zero_()
 
@@ -138,20 +136,24 @@ class Mingru(Backbone):
     """Residual blocks; the state is every block's last inputs of the convolution, [K - 1, B, H],
     and h, [1, B, D]."""
 
+    sites = frozenset({"hidden", "output"})
     states_per_layer = 2
 
     def __init__(self, config: MingruConfig, shapes: Shapes) -> None:
         super().__init__()
         self.widths = (config.units,) * config.num_layers
-        last_norm = nn.RMSNorm(config.units, residual.EPSILON)
+        last_norm = stream.Norm(config.units, centred=False)
         blocks = [MinGruBlock(config) for _ in self.widths]
-        self.stack = residual.Stack(shapes.embedding, blocks, last_norm)
+        self.stack = stream.Stack(shapes.embedding, blocks, last_norm)
+
+    def group(self, name: str) -> str:
+        return stream.group(self, name)
 
     def initial_state(self, rows: int) -> State:
         return self.stack.initial_state(rows)
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
-        return self.stack.run(self, inputs_TBE, state, masks)
+        return self.stack.run(inputs_TBE, state, masks)
 
     def initialize(self, draw: Draw) -> None:
         """Nothing of its own: the stack and its blocks draw theirs."""

@@ -58,7 +58,7 @@ class XlstmConfig:
     forget: str = setting(
         "sigmoid", doc="the function of forget gates", choices=("sigmoid", "exponential")
     )
-    convolution: int = setting(4, doc="steps of the convolutions; 1: none before", low=1, high=1000)
+    convolution: int = setting(4, doc="steps of the convolutions; 1: none", low=1, high=1000)
 
     @property
     def deviation(self) -> float:
@@ -115,7 +115,8 @@ class MatrixLayer(nn.Module):
     def initial_state(self, rows: int) -> State:
         zeros = self.skip.new_zeros
         memory = zeros(self.heads, rows, self.size, self.size + 1)
-        return self.convolution.initial_state(rows), memory, zeros(self.heads, rows)
+        before = self.convolution.initial_state(rows, memory)
+        return before, memory, zeros(self.heads, rows)
 
     def forward(self, x_TBH: Tensor, state: State, masks: Masks) -> tuple[Tensor, State]:
         """The stream after the layer, and its states after the window."""
@@ -178,7 +179,8 @@ class ScalarLayer(nn.Module):
 
     def initial_state(self, rows: int) -> State:
         zeros, units = self.bias.new_zeros, len(self.bias) // 4
-        return self.convolution.initial_state(rows), zeros(3, rows, units), zeros(1, rows, units)
+        before = self.convolution.initial_state(rows, self.bias)
+        return before, zeros(3, rows, units), zeros(1, rows, units)
 
     def forward(self, x_TBH: Tensor, state: State, masks: Masks) -> tuple[Tensor, State]:
         """The stream after the layer, and its states after the window."""
