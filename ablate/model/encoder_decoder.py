@@ -49,10 +49,17 @@ class EncoderDecoder(LanguageModel):
         self.source = source
         self.encoder = encoder
         self.attention = attention
+        states = _layer_states(backbone)
+        if attention.width is None and not any(starts for _, starts in states):
+            raise CombinationError(
+                "with attention = 'none', a decoder knows of the sentence by the states that it "
+                "starts from, and this backbone has no state that is one vector of a layer's "
+                "width. Instead: attention = 'luong', or a backbone such as 'lstm'."
+            )
         # Other states (whether a skipping_rnn is inside a word) start as without a sentence.
         self.start = nn.ModuleList(
             Projection(encoder.width, state.shape[-1], bias=True) if starts else nn.Identity()
-            for state, starts in _layer_states(backbone)
+            for state, starts in states
         )
 
     def initial_state(self, rows: int) -> State:

@@ -71,3 +71,10 @@ def test_without_attention_only_the_start_knows_the_source():
     small = SmallModel({"attention": "none"}, pairs=True)
     assert small.model.shapes.layers == tuple(small.model.backbone.widths)
     assert not [name for name, _ in small.model.named_parameters() if "attention" in name]
+
+
+def test_a_decoder_that_would_know_nothing_of_the_source_is_refused():
+    blind = {"backbone": "feed_forward", "attention": "none"}
+    with pytest.raises(CombinationError, match=r"no state that is one vector.*attention = 'luong'"):
+        SmallModel(blind, pairs=True)
+    assert SmallModel({**blind, "attention": "luong"}, pairs=True).model.shapes.layers

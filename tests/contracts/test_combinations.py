@@ -126,18 +126,23 @@ PAIR_SLOTS: Slots = {
 }
 
 
+# Of the sizes above, no state of these is a vector that a sentence could start.
+NOT_STARTED = {"feed_forward", "gated_delta", "lru", "mamba2", "mingru", "topic_rnn"}
+STUCK = {"topic_rnn", "layer_sum"}  # it needs attention, and the sum of layers forbids it
 # Masks that some backbones do not ask for. (Beside an encoder, which does, they are left out too.)
 ACT_ON = {"dropout": "hidden", "variational_dropout": "recurrent", "weight_drop": "weight"}
 
 
 def makes_sense(chosen: Mapping[str, str]) -> bool:
     """The only pairs that are refused: a balance of one expert, letters of parsed words, a guide
-    of no pointer, norms of word vectors that are no table, and masks at sites that the backbone
-    has not. And three together: the sum of layers of which attention's is narrower than one that
-    also holds topics."""
+    of no pointer, norms of word vectors that are no table, masks at sites that the backbone has
+    not, and decoders that would know nothing of the sentence. And three together: the sum of layers
+    of which attention's is narrower than one that also holds topics."""
     site = ACT_ON.get(chosen.get("regularizer", ""))
     sites = sites_of(chosen["backbone"]) if "backbone" in chosen else None
     if site is not None and sites is not None and site not in sites:
+        return False
+    if chosen.get("attention") == "none" and chosen.get("backbone") in NOT_STARTED:
         return False
     if {"characters", "column_norm"} <= {*chosen.values()}:
         return False
@@ -152,6 +157,11 @@ def makes_sense(chosen: Mapping[str, str]) -> bool:
     return not letters_of_trees and not (single and chosen.get("regularizer") == "mixture_balance")
 
 
+def is_possible(pair: Mapping[str, str], slots: Slots) -> bool:
+    """Whether a pair occurs in any combination of these slots."""
+    return makes_sense(pair) and not ("attention" in slots and {*pair.values()} == STUCK)
+
+
 def covering(slots: Slots, seed: int = 0) -> list[Combination]:
     """Combinations in which every pair of two slots' techniques occurs, found greedily."""
     rng = random.Random(seed)
@@ -160,6 +170,7 @@ def covering(slots: Slots, seed: int = 0) -> list[Combination]:
         for one, other in itertools.combinations(slots, 2)
         for pair in itertools.product(_items(slots, one), _items(slots, other))
         if makes_sense(dict(pair))
+        and not ("attention" in slots and {*dict(pair).values()} == STUCK)
     }
     found = []
     while left:
