@@ -49,12 +49,12 @@ EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. The exit status says what kind of failure there was."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a missing letter is no reason to fail
-            stream.reconfigure(errors="replace")
-    sys.excepthook = _show_bug
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    try:
+    try:  # from the first line on: Ctrl-C may come at any time
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a missing letter is no reason to fail
+                stream.reconfigure(errors="replace")
+        sys.excepthook = _show_bug
+        words = sys.argv[1:] if arguments is None else list(arguments)
         _check(words)
         # Only the chosen command is imported: all of them would take seconds.
         options = parser(*words[:1]).parse_args(words)

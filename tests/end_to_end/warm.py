@@ -107,7 +107,12 @@ def _command(arguments: list[str]) -> int:
         return main(arguments)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 1
-    except BaseException:
+    except BaseException as error:
+        called = error.__traceback__.tb_next if error.__traceback__ else None
+        if isinstance(error, KeyboardInterrupt) and (
+            called is None or called.tb_lineno == main.__code__.co_firstlineno
+        ):
+            raise  # before the first line of `main`
         traceback.print_exc()
         return 1
 
