@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.study.words import Budget as Budget
     from ablate.study.words import Design as Design
     from ablate.study.words import Inherit as Inherit
+    from ablate.study.words import Ladder as Ladder
     from ablate.study.words import Scale as Scale
     from ablate.study.words import Search as Search
     from ablate.study.words import Stage as Stage

@@ -13,6 +13,7 @@ HOMES = {
     "DataSource": "ablate.data.kinds",
     "Design": "ablate.study.words",
     "Inherit": "ablate.study.words",
+    "Ladder": "ablate.study.words",
     "Metric": "ablate.config.metrics",
     "Run": "ablate.trial.user.function",
     "Scale": "ablate.study.words",

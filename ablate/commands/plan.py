@@ -30,7 +30,7 @@ from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
-from ablate.study.corpora import corpora_of
+from ablate.study.several import scales_of
 from ablate.study.file import load
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
@@ -65,7 +65,7 @@ def show_plan(
     Reads the store, writes nothing, imports neither ray nor mlflow.
     """
     study, scale = overridden(load(file), scale, changes or Overrides())
-    each = corpora_of(scale, study.scale(scale)[1])
+    each = scales_of(scale, study.scale(scale)[1])
     return "\n\n".join(_show_one(study, one, workspace) for one in each)
 
 

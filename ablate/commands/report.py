@@ -27,8 +27,8 @@ def run(options: argparse.Namespace) -> str:
 
 
 def report(workspace: Workspace, study: str, *, still: bool = False) -> str:
-    """Write the page, or one for each corpus of a scale; return each path with its size."""
-    several = study_record.over_corpora(workspace.store, study)
+    """Write the page, or one for each corpus or rung of a scale; return each path with its size."""
+    several = study_record.parts_of(workspace.store, study)
     names = [record.key for record in several] or [study]
     return "\n".join(_report(workspace, name, still) for name in names)
 

@@ -107,7 +107,7 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     """Show every study, one line each; or one study by arm, with its failures."""
     store = workspace.store
     if name is not None:
-        records = study_record.over_corpora(store, name) or [study_record.read(store, name)]
+        records = study_record.parts_of(store, name) or [study_record.read(store, name)]
         return "\n\n".join(_one(workspace, record) for record in records)
     keys = study_record.names(store)
     if not keys:

@@ -21,7 +21,7 @@ from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
 from ablate.store.study_record import study_key
 from ablate.store.workspace import Workspace
-from ablate.study.corpora import corpora_of
+from ablate.study.several import scales_of
 from ablate.study.file import load
 from ablate.study.overrides import overridden
 
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     workspace = _options.workspace(options)
     with _interruptible(command):
         study, scale = overridden(load(options.file), options.scale, changes)
-        several = corpora_of(scale, study.scale(scale)[1])
+        several = scales_of(scale, study.scale(scale)[1])
         runs = [(study, one) for one in several]
         if options.replicate is not None:
             runs = [replicated(*one, options.replicate, workspace.store) for one in runs]

@@ -52,10 +52,10 @@ def run(options: argparse.Namespace) -> str:
 
 def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> str:
     """Return the table of a study's results so far, or a part of it: effects, seeds or cost."""
-    from ablate.compare.material import open_begun, open_over_corpora
+    from ablate.compare.material import open_begun, open_parts
     from ablate.compare.table import provenance
 
-    if several := open_over_corpora(workspace.store, name):
+    if several := open_parts(workspace.store, name):
         return _over_corpora(several, form, part)
     material = open_begun(workspace.store, name)
     if part == "effects":

@@ -34,9 +34,9 @@ def open_study(store: Store, name: str) -> Material:
     return _opened(store, study_record.read(store, name))
 
 
-def open_over_corpora(store: Store, name: str) -> list[Material]:
-    """The results so far on each corpus of a scale of several; none if the name is of one study."""
-    return [_opened(store, record) for record in study_record.over_corpora(store, name)]
+def open_parts(store: Store, name: str) -> list[Material]:
+    """The results so far on each corpus or rung of a scale of several; none for any other name."""
+    return [_opened(store, record) for record in study_record.parts_of(store, name)]
 
 
 def _opened(store: Store, record: StudyRecord) -> Material:

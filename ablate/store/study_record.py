@@ -21,7 +21,7 @@ from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.store import Store, damaged
 
-CORPUS = "."  # before the corpus, in the name of a scale that is one of several corpora
+PART = "."  # before the corpus or the rung, in the name of a scale that is one of several
 CHANGED = "+"  # in the name of a scale that the command line changed, before a digest of how
 
 
@@ -59,6 +59,7 @@ class ArmRecord:
     not_comparable: str = ""  # why its numbers are not comparable with the published ones
     # The pairs at which a look decided it, if it trains no more; older records have no looks.
     stopped_at: int | None = None
+    compute: float | None = None  # operations of a seed, where the ladder says them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +138,12 @@ class StudyRecord:
     looks: tuple[int, ...] = ()  # planned before the first; empty: one, when all is done
     made: tuple[Look, ...] = ()
     first_search: int = 1  # the seed of the first search's sampler
-    one_of: str = ""  # the scale of several corpora of which this is one
+    one_of: str = ""  # the scale of several corpora, or of a ladder, of which this is one
     corpora: tuple[str, ...] = ()  # of that scale
+    rungs: tuple[str, ...] = ()  # of that scale, from the smallest to the largest
+    sizes: Mapping[str, Any] = field(default_factory=dict)  # what this rung sets in all arms
+    rule: str = ""  # how the ladder transfers settings from rung to rung, in words
+    beyond: float | None = None  # times the largest rung's compute, at which a gain should hold
 
     @property
     def key(self) -> str:
@@ -146,9 +151,14 @@ class StudyRecord:
         return study_key(self.name, self.scale)
 
     @property
-    def on_corpus(self) -> str:
-        """Which of `corpora` it is on."""
-        return self.scale.removeprefix(one_corpus(self.one_of, ""))
+    def parts(self) -> tuple[str, ...]:
+        """The corpora or rungs of the scale of which it is one."""
+        return self.corpora or self.rungs
+
+    @property
+    def part(self) -> str:
+        """Which of `parts` it is."""
+        return self.scale.removeprefix(one_part(self.one_of, ""))
 
     @property
     def resume(self) -> str:
@@ -219,9 +229,9 @@ def study_key(name: str, scale: str) -> str:
     return f"{name}@{scale}"
 
 
-def one_corpus(scale: str, corpus: str) -> str:
-    """`laptop.ptb`: the name of a scale of several corpora on one of them."""
-    return f"{scale}{CORPUS}{corpus}"
+def one_part(scale: str, part: str) -> str:
+    """`laptop.ptb`: the name of one of the scales of several corpora, or of a ladder."""
+    return f"{scale}{PART}{part}"
 
 
 def write(store: Store, record: StudyRecord) -> None:
@@ -243,15 +253,16 @@ def read(store: Store, key: str) -> StudyRecord:
     return _read(store, asked[0])
 
 
-def over_corpora(store: Store, key: str) -> list[StudyRecord]:
-    """The records of a study at one scale of several corpora, in the order of these, by the study's
-    name, its file, or `name@scale`; empty if this names a study of one corpus, or several."""
+def parts_of(store: Store, key: str) -> list[StudyRecord]:
+    """The records of a study at one scale of several corpora or rungs, in the order of these, by
+    the study's name, its file, or `name@scale`; empty if this names one record, or several scales.
+    """
     asked = _matching(store, key)
     records = [] if key in asked else [_read(store, name) for name in asked]
     groups = {(record.name, record.one_of) for record in records}
     if len(groups) != 1 or not records[0].one_of:
         return []
-    return sorted(records, key=lambda record: record.corpora.index(record.on_corpus))
+    return sorted(records, key=lambda record: record.parts.index(record.part))
 
 
 def _matching(store: Store, key: str, *, changed: bool = False) -> list[str]:
@@ -260,7 +271,7 @@ def _matching(store: Store, key: str, *, changed: bool = False) -> list[str]:
     known = names(store)
     matching = [name for name in known if key in (name, name.split("@")[0])]
     if not matching and "@" in key:
-        longer = [name for name in known if name.startswith(f"{key}{CORPUS}")]
+        longer = [name for name in known if name.startswith(f"{key}{PART}")]
         matching = [n for n in longer if _read(store, n).one_of == key.partition("@")[2]]
     if not matching and is_file_name(key):
         matching = _run_from(store, key, known)

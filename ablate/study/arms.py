@@ -31,6 +31,15 @@ def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     return merge(values, _adapted(study, scale, values), where) if scale.adapt else values
 
 
+def transferred(study: Study, scale: Scale, values: dict[str, Any], arm: str) -> dict[str, Any]:
+    """Apply the rule by which a ladder transfers settings to its rungs, after all else."""
+    if scale.ladder is None or scale.ladder.transfer is None:
+        return values
+    rule, expected = scale.ladder.transfer, "a dict of changes"
+    changes = called(study, "transfer", rule, values, Mapping, expected)
+    return merge(values, changes, arm_location(study, arm))
+
+
 def _adapted(study: Study, scale: Scale, values: Values) -> Values:
     """Return the changes of the scale's `adapt`, a function written by the user."""
     return called(study, "adapt", scale.adapt or dict, values, Mapping, "a dict of changes")

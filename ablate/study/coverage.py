@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ablate import papers
-from ablate.study.corpora import single_scales
+from ablate.study.several import single_scales
 from ablate.study.file import load, shipped
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale

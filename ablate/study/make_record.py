@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_v
 from ablate.results.sizes import size_on_scale
 from ablate.store.study_record import ArmRecord, StudyRecord
 from ablate.study.controls import with_controls
+from ablate.study.ladder import rung_fields, rung_notes
 from ablate.study.small import brief_stage
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Stage, Values
@@ -56,6 +58,25 @@ def _why_not(study: Study, scale: Scale, values: Values) -> str:
     if isinstance(why, str):
         return why
     return called(study, "not_comparable", why, values, str, "text, which says why")
+
+
+def _compute(study: Study, scale: Scale, values: Values, config: Config) -> float | None:
+    """Return the operations of a seed's training, where a ladder must say them."""
+    if scale.ladder is None:
+        return None
+    if scale.ladder.compute is not None:
+        expected = "the operations of a seed's training, above 0"
+        number = called(study, "compute", scale.ladder.compute, values, int | float, expected)
+        if number > 0 and math.isfinite(number):
+            return float(number)
+        raise StudyError(wrong_value("compute", number, expected, study.file or study.name))
+    if config.kind.assembles:
+        return None  # counted as it trains
+    raise StudyError(
+        f"{study.file or study.name}: a ladder is over compute, and trials of the task "
+        f"'{config.kind.name}' count no operations. Instead: Ladder(compute=), a function of an "
+        "arm's values that returns them."
+    )
 
 
 def make_record(
@@ -101,17 +122,23 @@ def make_record(
         first_search=scale.search.first_seed if scale.search else 1,
         base_arm=study.base_arm,
         arms=tuple(
-            replace(row, not_comparable=_why_not(study, scale, values[row.name])) for row in rows
+            replace(
+                row,
+                not_comparable=_why_not(study, scale, values[row.name]),
+                compute=_compute(study, scale, values[row.name], configs[row.name]),
+            )
+            for row in rows
         ),
         trials=(),
         design=study.design.kind,
-        notes=(*study.design.notes, *filter(None, [scale.note])),
+        notes=(*study.design.notes, *rung_notes(scale), *filter(None, [scale.note])),
         published_scale=scale.published,
         smoke=scale.smoke,
         margin=size_on_scale("margin", study.margin, metric, study.file or study.name or "study"),
         changed=scale.changed,
         one_of=scale.one_of,
         corpora=tuple(scale.corpora) if scale.one_of else (),
+        **rung_fields(scale),
     )
 
 

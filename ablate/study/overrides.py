@@ -18,7 +18,7 @@ from typing import Any
 from ablate.config.identity import digest
 from ablate.errors import ConfigError, StudyError, unknown
 from ablate.store.study_record import CHANGED
-from ablate.study.corpora import renamed
+from ablate.study.several import renamed
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
@@ -138,6 +138,11 @@ def _with_values(study: Study, scale: Scale, values: Values) -> Scale:
 def _check_arms(study: Study, scale: Scale, values: Values) -> None:
     chosen = None if scale.arms is None else {study.base_arm, *scale.arms}
     for key in values:
+        if scale.ladder is not None and key in scale.ladder.sizes:
+            raise StudyError(
+                f"{study.file or study.name}: --set {key} would undo the ladder, which sets it on "
+                "every rung. Instead: edit the ladder's sizes."
+            )
         setting = [
             f"'{arm.name}'"
             for arm in study.design.arms

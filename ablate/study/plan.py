@@ -21,9 +21,9 @@ from ablate.config.tasks import Kind
 from ablate.errors import StudyError, unknown
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
-from ablate.study.arms import arm_values, find_space, resolve_arm
+from ablate.study.arms import arm_values, find_space, resolve_arm, transferred
 from ablate.study.chains import chains, confirm_search
-from ablate.study.corpora import check_single
+from ablate.study.several import check_single
 from ablate.study.make_record import arm_location, data_digest, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
@@ -102,11 +102,7 @@ def _resolved(
     study: Study, scale: Scale, arms: Sequence[Arm], found: SettingsFound | None = None
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Config]]:
     """Return every arm's values, and its config: of several winners, that of the first."""
-    values = {arm.name: arm_values(study, scale, arm) for arm in arms}
-    if found is not None:
-        values = {
-            arm: found.values(arm, own, arm_location(study, arm))[0] for arm, own in values.items()
-        }
+    values = {arm.name: _every_values(study, scale, arm, found)[0] for arm in arms}
     return values, {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
 
 
@@ -121,16 +117,22 @@ def _with_listed(
     made: dict[str, list[Chains]] = {}
     for arm in sorted(arms, key=lambda arm: len(arm.then)):
         read = {p.id for own in made.values() for chain in own for p in chain.planned if p.final}
-        every = [values[arm.name]] if found is None else _with_found(plan, arm, found)
+        every = [values[arm.name]]
+        if found is not None:
+            every = _every_values(plan.study, plan.scale, arm, found)
         made[arm.name] = [
             chains(plan, arm.name, own, repeat, read=read) for repeat, own in enumerate(every)
         ]
     return with_chains(plan, [chain for arm in arms for chain in made[arm.name]])
 
 
-def _with_found(plan: Plan, arm: Arm, found: SettingsFound) -> list[dict[str, Any]]:
-    own = arm_values(plan.study, plan.scale, arm)
-    return found.values(arm.name, own, arm_location(plan.study, arm.name))
+def _every_values(
+    study: Study, scale: Scale, arm: Arm, found: SettingsFound | None
+) -> list[dict[str, Any]]:
+    """Return an arm's values: once, or with the settings of each winner that it takes over."""
+    own = arm_values(study, scale, arm)
+    every = [own] if found is None else found.values(arm.name, own, arm_location(study, arm.name))
+    return [transferred(study, scale, values, arm.name) for values in every]
 
 
 def with_chains(plan: Plan, added: Sequence[Chains]) -> Plan:

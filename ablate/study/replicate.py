@@ -11,7 +11,7 @@ from ablate.errors import StudyError
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord, study_key
-from ablate.study.corpora import renamed
+from ablate.study.several import renamed
 from ablate.study.study import Study
 from ablate.study.words import Scale
 

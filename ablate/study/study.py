@@ -13,7 +13,7 @@ from ablate.config.identity import StageName
 from ablate.config.tasks import RUNNERS, runner_name
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.results.sizes import check_size
-from ablate.study.corpora import check_corpora, single_scales
+from ablate.study.several import check_several, single_scales
 from ablate.study.designs import check_num_arms
 from ablate.study.words import Analyze, Design, Scale, Stage, Values, Word
 
@@ -106,7 +106,7 @@ def check(study: Study) -> None:
     _check_runner(study.runner)
     _check_metrics(study)
     check_size("margin", study.margin, study.file or study.name or "Study")
-    check_corpora(study.scales)
+    check_several(study.scales, study.design.arms)
     single = single_scales(study.scales)
     for name, scale in single.items():
         _check_key("scale", name)

@@ -296,6 +296,36 @@ class Budget(Word):
     gpu_hours_per_trial: float = limited(1.0, low=0)
 
 
+@dataclass(frozen=True)
+class Ladder(Word):
+    """Sizes at which every arm is trained: does what helps a small model help a larger one, too?
+
+    The study is run on each rung, as the scales `laptop.16`, `laptop.24` and so on. One table is
+    over all of them: the gain on each rung, its trend with compute, and how much more compute the
+    base needs to get where an arm is.
+
+    Args:
+        sizes: Fields that all arms have, with a value for each of four rungs or more, from the
+            smallest to the largest: `{"backbone.units": (16, 24, 32, 48)}`. Further fields rise
+            with the first, or follow it: `"optimizer.learning_rate": (20, 14, 10, 7)`.
+        names: What the rungs are called, if not by the values of the first field.
+        transfer: A function of an arm's values (a dictionary, with the rung's own). The changes
+            that it returns win over all others, settings that a search found included:
+            `lambda values: {"optimizer.learning_rate": 320 / values["backbone.units"]}`.
+        rule: What `transfer` does, in words: `"learning rate by 1/width"`.
+        compute: A function of an arm's values that returns the floating point operations of a
+            seed's training, for a task of your own. Those of language models are counted.
+        beyond: A gain holds if it is still shown at this many times the largest rung's compute.
+    """
+
+    sizes: Mapping[str, Sequence[Any]]
+    names: Sequence[str] = field(default=(), kw_only=True)
+    transfer: Callable[[dict[str, Any]], Values] | None = field(default=None, kw_only=True)
+    rule: str = field(default="", kw_only=True)
+    compute: Callable[[dict[str, Any]], float] | None = field(default=None, kw_only=True)
+    beyond: float = limited(10.0, low=1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scale(Word):
     """The size at which a study is run. Results at different scales are never compared.
@@ -306,6 +336,8 @@ class Scale(Word):
         corpora: Several corpora, `("ptb", "wikitext-2", "grammar")`: the study is run on each, as
             the scales `laptop.ptb`, `laptop.wikitext-2` ..., and one table has a row for each arm
             on each corpus. From three corpora on, it also has rows over all of them, with verdicts.
+        ladder: Sizes at which the study is run, as a `Ladder`: one table says how each arm's gain
+            goes on with compute.
         column: The column to read instead, if there is none for the corpus.
         seeds: Trials per arm, paired across arms.
         spread: The standard deviation of the arms' differences, if it is known: `"2%"`, or a number
@@ -341,11 +373,13 @@ class Scale(Word):
         searched: The listed settings are what a search found that is not on record. Its luck is in
             all seeds, so there is no verdict.
         changed: What the command line changed of this scale. `ablate study` sets it.
-        one_of: The scale of several corpora of which this is one. `ablate study` sets it.
+        one_of: The scale of several corpora or rungs of which this is one. `ablate study` sets it.
+        rung: The rung of the ladder that this is. `ablate study` sets it.
     """
 
     corpus: str = "grammar"
     corpora: Sequence[str] = ()
+    ladder: Ladder | None = None
     column: str | None = None
     seeds: int = limited(5, low=1)
     spread: str | float | None = None
@@ -371,6 +405,7 @@ class Scale(Word):
     searched: bool = False
     changed: str = ""
     one_of: str = ""
+    rung: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,13 +12,13 @@ from ablate.commands.plan import show_plan
 from ablate.commands.report import report
 from ablate.commands.status import show_status
 from ablate.commands.table import show_table
-from ablate.compare.material import open_over_corpora, open_study
+from ablate.compare.material import open_parts, open_study
 from ablate.compare.page import sections_of
 from ablate.data import own
 from ablate.engine.run import RunOptions
 from ablate.errors import ConfigError, StudyError, TrialError
 from ablate.store import study_record
-from ablate.study.corpora import corpora_of
+from ablate.study.several import scales_of
 from ablate.study.designs import table
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
@@ -80,7 +80,7 @@ def test_trials_are_those_of_a_scale_of_that_corpus(workspace, texts):
     assert ids[0].isdisjoint(ids[1]) and len(set().union(*ids)) == 3 * 6
     record = planned(study, workspace, "s.beta").record
     assert (record.key, record.one_of, record.corpora) == ("q@s.beta", "s", texts)
-    assert (record.corpus, record.on_corpus) == ("beta", "beta")
+    assert (record.corpus, record.part) == ("beta", "beta")
 
 
 def test_one_table_page_and_status_are_over_all_corpora(workspace, texts):
@@ -89,11 +89,11 @@ def test_one_table_page_and_status_are_over_all_corpora(workspace, texts):
         run(study, workspace, f"s.{name}")
     assert run(study, workspace, "alone") == []  # it shares all trials
     store = workspace.store
-    assert [one.record.on_corpus for one in open_over_corpora(store, "q@s")] == [*texts]
+    assert [one.record.part for one in open_parts(store, "q@s")] == [*texts]
     shown = show_table(workspace, "q@s", "text")
     assert shown.startswith("q@s · 3 corpora") and shown.count("\n3 corpora  two") == 1
     assert show_table(workspace, "q@s.beta", "text").startswith("q@s.beta")
-    assert open_over_corpora(store, "q@s.beta") == []
+    assert open_parts(store, "q@s.beta") == []
     of_each = [line for line in show_status(workspace, "q@s").splitlines() if "Which?" in line]
     assert of_each == [f"q@s.{name}: Which?" for name in texts]
     titles = [one.title for one in sections_of(open_study(store, "q@s.beta"), store)]
@@ -128,7 +128,7 @@ def test_every_corpus_is_planned_and_shown(workspace, texts, tmp_path):
 
 def test_changes_and_replications_keep_the_corpus_at_the_end_of_their_names(workspace, texts):
     study, scale = overridden(study_of(*texts), "s", Overrides(seeds=2))
-    each = corpora_of(scale, study.scale(scale)[1])
+    each = scales_of(scale, study.scale(scale)[1])
     assert each == [f"{scale}.{name}" for name in texts] and scale.startswith("s+")
     changed, one = overridden(study_of(*texts), "s.beta", Overrides(seeds=2))
     assert one == f"{scale}.beta"

@@ -19,7 +19,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.results.looks import Looks
 from ablate.results.replication import Replication
 from ablate.results.verdict import Verdict
-from ablate.store.study_record import one_corpus
+from ablate.store.study_record import one_part
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class OverCorpora:
     @property
     def missing(self) -> list[str]:
         """The corpora on which the study has not been run yet."""
-        run = {summary.record.on_corpus for summary in self.summaries}
+        run = {summary.record.part for summary in self.summaries}
         return [corpus for corpus in self.first.record.corpora if corpus not in run]
 
 
 def over_corpora(summaries: Sequence[Summary]) -> OverCorpora:
     """The rows of each corpus, then those over all corpora if there are three or more."""
     rows = [
-        CorpusRow(summary.record.on_corpus, arm.name, summary, arm, None)
+        CorpusRow(summary.record.part, arm.name, summary, arm, None)
         for summary in summaries
         for arm in summary.arms
     ]
@@ -140,5 +140,5 @@ def _untested(summary: Summary) -> str:
     if summary.replication.of_settings_found:
         return summary.replication.searches
     settings_of = summary.record.settings_of
-    own = settings_of.endswith(one_corpus("", summary.record.on_corpus))
+    own = settings_of.endswith(one_part("", summary.record.part))
     return "settings of one corpus" if settings_of and not own else ""

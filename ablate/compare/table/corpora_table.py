@@ -142,7 +142,7 @@ def _verdict(row: CorpusRow) -> str:
 def _warnings(found: OverCorpora) -> Iterator[str]:
     if found.missing:
         yield f"Not run yet on {', '.join(found.missing)}."
-    short = [s.record.on_corpus for s in found.summaries if not s.whole]
+    short = [s.record.part for s in found.summaries if not s.whole]
     if short:
         yield f"Some results are missing on {', '.join(short)}."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ablate.compare.material import Material, open_over_corpora
+from ablate.compare.material import Material, open_parts
 from ablate.compare.page.parts import Section, table_parts
 from ablate.compare.statistics.over_corpora import over_corpora
 from ablate.compare.table.corpora_table import over_corpora_table
@@ -17,7 +17,7 @@ def sections(material: Material, store: Store) -> Iterator[Section]:
     record = material.record
     if not record.one_of:
         return
-    every = open_over_corpora(store, study_key(record.name, record.one_of))
+    every = open_parts(store, study_key(record.name, record.one_of))
     if len(every) > 1:
         table = over_corpora_table(over_corpora([one.summary for one in every]))
         yield Section("On each corpus, and over all", [*table_parts(table)])
