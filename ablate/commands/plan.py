@@ -30,12 +30,13 @@ from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
-from ablate.study.several import scales_of
 from ablate.study.file import load
+from ablate.study.ladder import rung_notes
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Plan, PlannedSearch
+from ablate.study.several import scales_of
 from ablate.study.study import Study
 from ablate.study.words import Search
 
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> str:
 def show_plan(
     file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
 ) -> str:
-    """Return the plan as text, one for each corpus of a scale of several.
+    """Return the plan as text, one for each corpus or rung of a scale of several.
 
     Reads the store, writes nothing, imports neither ray nor mlflow.
     """
@@ -74,6 +75,7 @@ def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
     above = [
         f"{plan.record.key}: {plan.record.question}",
         *_changed(plan),
+        *rung_notes(plan.scale),
         f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
         f"base arm '{plan.record.base_arm}'",
         *_text(plan, workspace),
@@ -97,7 +99,13 @@ def answer(
         *overridden(load(file), scale, changes or Overrides()), workspace
     )
     record, cost = plan.record, _cost(plan, searches, done, workspace)
-    notes = [*_changed(plan), *_looks(record), *_searches(plan), *_finds(plan, workspace.store)]
+    notes = [
+        *_changed(plan),
+        *rung_notes(plan.scale),
+        *_looks(record),
+        *_searches(plan),
+        *_finds(plan, workspace.store),
+    ]
     return _answers.Plan(
         study=record.key,
         question=record.question,

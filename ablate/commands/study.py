@@ -21,9 +21,9 @@ from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
 from ablate.store.study_record import study_key
 from ablate.store.workspace import Workspace
-from ablate.study.several import scales_of
 from ablate.study.file import load
 from ablate.study.overrides import overridden
+from ablate.study.several import scales_of
 
 if TYPE_CHECKING:
     from ablate.engine.run import Ended, RunOptions
@@ -97,9 +97,9 @@ def run(options: argparse.Namespace) -> int:
 def _run_on_each(
     runs: Sequence[tuple[Study, str]], workspace: Workspace, options: RunOptions, command: str
 ) -> int:
-    """Run the study on one corpus after another, then print the table over them.
+    """Run the study on one corpus or rung after another, then print the table over them.
 
-    A failure on one corpus is raised when the others have been run.
+    A failure on one is raised when the others have been run.
     """
     failed = []
     for study, scale in runs:

@@ -56,7 +56,7 @@ def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> st
     from ablate.compare.table import provenance
 
     if several := open_parts(workspace.store, name):
-        return _over_corpora(several, form, part)
+        return _over_parts(several, form, part)
     material = open_begun(workspace.store, name)
     if part == "effects":
         _check_effects(material.summary, form)
@@ -68,22 +68,35 @@ def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> st
     return formats.writer(form).write(table(material, part, key, workspace))
 
 
-def _over_corpora(several: Sequence[Material], form: str, part: str) -> str:
-    """The table over corpora, which has no parts of its own."""
-    from ablate.compare.statistics.over_corpora import over_corpora
-    from ablate.compare.table import corpora_table as tables
-
+def _over_parts(several: Sequence[Material], form: str, part: str) -> str:
+    """The table over corpora or rungs, which has no parts of its own."""
     first = several[0].record
     if part:
+        each = "rung" if first.rungs else "corpus"
         raise ConfigError(
-            f"--{part} is of a single corpus. Instead: ablate table {first.key} --{part}"
+            f"--{part} is of a single {each}. Instead: ablate table {first.key} --{part}"
         )
     if not any(one.journals for one in several):
         raise TrialError(f"{first.name}@{first.one_of}: no trial has been run yet.")
-    found = over_corpora([one.summary for one in several])
-    exact = formats.is_exact(form)
-    table = (tables.over_corpora_numbers if exact else tables.over_corpora_table)(found)
+    summaries, exact = [one.summary for one in several], formats.is_exact(form)
+    table = _over_rungs(summaries, exact) if first.rungs else _over_corpora(summaries, exact)
     return formats.writer(form).write(table)
+
+
+def _over_corpora(summaries: Sequence[Summary], exact: bool) -> Table:
+    from ablate.compare.statistics.over_corpora import over_corpora
+    from ablate.compare.table import corpora_table as tables
+
+    write = tables.over_corpora_numbers if exact else tables.over_corpora_table
+    return write(over_corpora(summaries))
+
+
+def _over_rungs(summaries: Sequence[Summary], exact: bool) -> Table:
+    from ablate.compare.statistics.ladder import over_rungs
+    from ablate.compare.table import ladder_table as tables
+
+    write = tables.over_rungs_numbers if exact else tables.over_rungs_table
+    return write(over_rungs(summaries))
 
 
 def _exact(material: Material, part: str, key: str, workspace: Workspace) -> Table:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.summary import summarise
@@ -22,6 +22,7 @@ class Material:
 
     summary: Summary
     journals: Mapping[str, Journal]
+    rungs: Sequence[Summary] = ()  # of a ladder, if it is opened as a whole
 
     @property
     def record(self) -> StudyRecord:
@@ -43,6 +44,14 @@ def _opened(store: Store, record: StudyRecord) -> Material:
     journals_by_id = journals.read_all(store, record.trial_ids())
     copied = copied_from(store, record, journals_by_id)
     return Material(summarise(record, journals_by_id, copied=copied), journals_by_id)
+
+
+def open_drawn(store: Store, name: str) -> Material:
+    """The same as `open_begun`; for a whole ladder, its largest rung so far, with all others."""
+    every = [one for one in open_parts(store, name) if one.record.rungs and one.journals]
+    if not every:
+        return open_begun(store, name)
+    return replace(every[-1], rungs=[one.summary for one in every])
 
 
 def open_begun(store: Store, name: str) -> Material:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ablate import papers
-from ablate.study.several import single_scales
 from ablate.study.file import load, shipped
+from ablate.study.several import single_scales
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
 

@@ -101,9 +101,9 @@ def _check_transfer(ladder: Ladder, scale: Scale, where: str) -> None:
     if bool(ladder.transfer) != bool(ladder.rule.strip()):
         given, other = ("transfer", "rule") if ladder.transfer else ("rule", "transfer")
         raise StudyError(
-            f"{where}: {given} is given without {other}. transfer= is a function of an arm's values "
-            "that returns what else a rung changes, and rule= says in words what it does. Instead: "
-            "give both, or list the values of each rung in sizes."
+            f"{where}: {given} is given without {other}. transfer= is a function of an arm's "
+            "values that returns what else a rung changes, and rule= says in words what it does. "
+            "Instead: give both, or list the values of each rung in sizes."
         )
     if ladder.transfer and scale.search:
         raise StudyError(
@@ -123,6 +123,6 @@ def _check_not_set(who: str, changes: Mapping[str, Any], ladder: Ladder, where: 
     if twice is not None:
         raise StudyError(
             f"{where}: {who} sets {twice} = {changes[twice]!r}, which the ladder sets on every "
-            "rung. Instead: leave it out there, or change it in the scale's adapt, a function of an "
-            "arm's values."
+            "rung. Instead: leave it out there, or change it in the scale's adapt, a function of "
+            "an arm's values."
         )

@@ -23,12 +23,12 @@ from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm, transferred
 from ablate.study.chains import chains, confirm_search
-from ablate.study.several import check_single
 from ablate.study.make_record import arm_location, data_digest, make_record
 from ablate.study.own_code import used_code, with_own_file
 from ablate.study.planned import Chains, Plan, PlannedSearch
 from ablate.study.searches import plan_search_trial, plan_searches, searched_rows
 from ablate.study.settings_found import SettingsFound, settings_found
+from ablate.study.several import check_single
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 

@@ -1,8 +1,8 @@
 """A scale of several corpora, or of a ladder of sizes: one scale for each, each with its record.
 
 `laptop.ptb` is the scale `laptop` on one corpus, `laptop.48` one of its rungs. The trials are those
-of a scale of that corpus or size alone, so the two share them. Only searches differ: the searches of
-each further corpus have the next samplers, since the same suggestions everywhere would bring one
+of a scale of that corpus or size alone, so the two share them. Only searches differ: the searches
+of each further corpus have the next samplers, since the same suggestions everywhere would bring one
 search's luck to every corpus, and a test over corpora takes them for repetitions. The test over
 rungs does not: its repetitions are searches, each with one sampler on every rung.
 """

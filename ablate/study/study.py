@@ -13,8 +13,8 @@ from ablate.config.identity import StageName
 from ablate.config.tasks import RUNNERS, runner_name
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.results.sizes import check_size
-from ablate.study.several import check_several, single_scales
 from ablate.study.designs import check_num_arms
+from ablate.study.several import check_several, single_scales
 from ablate.study.words import Analyze, Design, Scale, Stage, Values, Word
 
 RESERVED_STAGES = tuple(StageName)

@@ -18,11 +18,11 @@ from ablate.data import own
 from ablate.engine.run import RunOptions
 from ablate.errors import ConfigError, StudyError, TrialError
 from ablate.store import study_record
-from ablate.study.several import scales_of
 from ablate.study.designs import table
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.replicate import replicated
+from ablate.study.several import scales_of
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Search
 from ablate.tune import local

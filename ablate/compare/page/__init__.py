@@ -25,6 +25,7 @@ SECTIONS = (
     "tests",
     "scales",
     "corpora",
+    "ladder",
     "figures",
     "analyses",
     "arms",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ablate.compare.material import Material
     from ablate.compare.plots.figure import Figure
 
-NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search")
+NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search", "ladder")
 
 
 def get(name: str) -> ModuleType:

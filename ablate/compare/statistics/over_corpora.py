@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ablate.compare.statistics import paired
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.clusters import MIN_CLUSTERS, by_cluster
+from ablate.compare.statistics.several import comparisons, reservation
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.results.looks import Looks
 from ablate.results.replication import Replication
@@ -78,7 +79,7 @@ def _over_all(summaries: Sequence[Summary]) -> Iterator[CorpusRow]:
     judge = _judge_of(first)
     differences = {
         arm.name: by_cluster(
-            [one.difference.deltas for one in _comparisons(summaries, arm.name)], alpha=first.alpha
+            [one.difference.deltas for one in comparisons(summaries, arm.name)], alpha=first.alpha
         )
         for arm in planned
     }
@@ -86,7 +87,7 @@ def _over_all(summaries: Sequence[Summary]) -> Iterator[CorpusRow]:
     for (name, difference), p in zip(differences.items(), corrected, strict=True):
         if difference is None:
             continue
-        reason = _reservation(summaries, name, difference.mean < 0)
+        reason = reservation(summaries, name, "corpora", helps=difference.mean < 0)
         everything = (-math.inf, math.inf)
         over = judge.comparison(difference, p, reason, len(planned), possible=everything)
         withheld = next(filter(None, map(_untested, summaries)), "")
@@ -98,41 +99,12 @@ def _over_all(summaries: Sequence[Summary]) -> Iterator[CorpusRow]:
         yield CorpusRow("", name, first, None, replace(over, level=None), max(below, above))
 
 
-def _comparisons(summaries: Sequence[Summary], arm: str) -> list[Comparison]:
-    """The arm's comparison on each corpus that has one."""
-    named = (one for summary in summaries for one in summary.arms if one.name == arm)
-    return [one.comparison for one in named if one.comparison is not None]
-
-
 def _judge_of(first: Summary) -> Judge:
     """Decides over corpora: each is a pair, and there is one look."""
     num = len(first.record.corpora)
     looks = Looks(planned=(num,), made=(), pairs=num, unit="corpus")
     repeated = Replication(num_seeds=num)
     return Judge(first.metric, first.alpha, repeated, looks, first.record.margin)
-
-
-def _reservation(summaries: Sequence[Summary], name: str, helps: bool) -> str:
-    """Why the test over corpora cannot decide; empty if it can."""
-    num, reasons = (
-        len(summaries[0].record.corpora),
-        [c.reason for c in _comparisons(summaries, name)],
-    )
-    missing = num - len(reasons) + sum(reason.endswith("to run") for reason in reasons)
-    if missing:
-        return f"results missing on {missing} of {num} corpora"
-    if not all(summary.looks.as_planned for summary in summaries):
-        return "looks that were not planned"
-    arms = [summary.arm(name) for summary in summaries]
-    others = [
-        s.arm(arm.against or s.record.base_arm) for s, arm in zip(summaries, arms, strict=True)
-    ]
-    # As on one corpus: without its lost seeds, an arm may look better than it is.
-    if helps and any(arm.counts.selected for arm in arms):
-        return "lost seeds"
-    if not helps and any(other.counts.selected for other in others):
-        return "other arm lost seeds"
-    return next((one for one in ("same trials", "same results") if set(reasons) == {one}), "")
 
 
 def _untested(summary: Summary) -> str:

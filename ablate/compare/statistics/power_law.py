@@ -1,14 +1,14 @@
 """The curve of losses against compute, L(C) = E + A C^-a, fitted by variable projection.
 
 For a given exponent a the curve is linear in E and A, whose best values follow in closed form: with
-A >= 0, and with E >= 0 where no loss can be lower (Golub and Pereyra 1973). What is left is a search
-over a alone. Losses of language models were found to follow this curve over many orders of
+A >= 0, and with E >= 0 where no loss can be lower (Golub and Pereyra 1973). What is left is a
+search over a alone. Losses of language models were found to follow this curve over many orders of
 magnitude of compute (Hoffmann et al. 2022); here it interpolates between the rungs of a ladder, and
 beyond them it is an assumption.
 
 The means of four rungs are one number more than the curve has, so how far they are from the curve
-says next to nothing of how well the curve is known. Seeds say it: each has a loss at every rung, and
-`weights` says by how much the curve moves with the loss at each rung.
+says next to nothing of how well the curve is known. Seeds say it: each has a loss at every rung,
+and `weights` says by how much the curve moves with the loss at each rung.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class PowerLaw:
         return np.linalg.pinv(self._tangent(np.asarray(self.rungs)))
 
     def _tangent(self, compute: np.ndarray) -> np.ndarray:
-        """The derivatives of the curve by each of its numbers that is not at an end of its range."""
+        """The derivatives of the curve by its numbers, except those at an end of their range."""
         relative = np.log(compute / self.unit)
         fallen = np.exp(-self.exponent * relative)
         columns = [fallen]

@@ -15,7 +15,7 @@ from ablate.store.study_record import study_key
 def sections(material: Material, store: Store) -> Iterator[Section]:
     """The table over corpora, once the study has been run on two."""
     record = material.record
-    if not record.one_of:
+    if not record.corpora:
         return
     every = open_parts(store, study_key(record.name, record.one_of))
     if len(every) > 1:
