@@ -40,5 +40,5 @@ study = Study(
     base="zaremba2014:small",
     base_arm="untied",
     design=table(Arm("untied", {"head.tied": False}), Arm("tied", {"head.tied": True})),
-    scales={"laptop": laptop, "smoke": smoke(laptop)},
+    scales={"laptop": laptop, "smoke": smoke(laptop, seeds=1)},
 )

@@ -70,10 +70,10 @@ def check_ladder(scale: Scale, arms: Sequence[Arm], where: str) -> None:
             "Instead: a scale with the ladder for each corpus."
         )
     if not scale.one_of:  # the changes of a rung have its sizes
-        _check_not_set("the scale's changes", scale.changes, ladder, where)
+        _check_not_set("the scale's changes set", scale.changes, ladder, where)
     for arm in arms:
         if scale.arms is None or arm.name in scale.arms:
-            _check_not_set(f"arm '{arm.name}'", arm.changes, ladder, where)
+            _check_not_set(f"arm '{arm.name}' sets", arm.changes, ladder, where)
 
 
 def _check_rungs(ladder: Ladder, where: str) -> None:
@@ -122,7 +122,7 @@ def _check_not_set(who: str, changes: Mapping[str, Any], ladder: Ladder, where: 
     twice = next((field for field in changes if field in ladder.sizes), None)
     if twice is not None:
         raise StudyError(
-            f"{where}: {who} sets {twice} = {changes[twice]!r}, which the ladder sets on every "
+            f"{where}: {who} {twice} = {changes[twice]!r}, which the ladder sets on every "
             "rung. Instead: leave it out there, or change it in the scale's adapt, a function of "
             "an arm's values."
         )

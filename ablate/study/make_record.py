@@ -66,8 +66,8 @@ def _compute(study: Study, scale: Scale, values: Values, config: Config) -> floa
         return None
     if scale.ladder.compute is not None:
         expected = "the operations of a seed's training, above 0"
-        number = called(study, "compute", scale.ladder.compute, values, int | float, expected)
-        if number > 0 and math.isfinite(number):
+        number = called(study, "compute", scale.ladder.compute, values, object, expected)
+        if isinstance(number, int | float) and 0 < number < math.inf:
             return float(number)
         raise StudyError(wrong_value("compute", number, expected, study.file or study.name))
     if config.kind.assembles:

@@ -9,11 +9,9 @@ import numpy as np
 from ablate.compare.material import Material
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
-from ablate.compare.plots.deltas import BETTER
 from ablate.compare.statistics.climb import Climb, half_widths
 from ablate.compare.statistics.ladder import OverRungs, over_rungs
 from ablate.compare.statistics.trend import weights_at
-from ablate.config.metrics import Metric
 
 NEEDS = "a ladder of which every rung has been run; name it as STUDY@SCALE, without a rung"
 POINTS = 25  # of a curve
@@ -31,13 +29,14 @@ def described(material: Material) -> fig.Figure | None:
 
 
 def figure(found: OverRungs) -> fig.Figure | None:
-    """Left: each arm's curve. Right: the gain of each arm, with its line."""
+    """Above, each arm's curve; below, the gain of each arm, with its line."""
     climbs = [c for c in found.climbs.values() if c.compute and c.rises][:MOST_ARMS]
     if not climbs:
         return None
     most = max(max(climb.compute) for climb in climbs) * found.times
     least = min(min(climb.compute) for climb in climbs)
-    x = fig.Axis("operations of a seed's training", (0.7 * least, 1.4 * most), log=True)
+    ends = (0.7 * least, 1.4 * most)
+    x = fig.Axis("operations of a seed's training", ends, log=True, numbers="counts")
     metric = found.first.metric
     losses = [m for i, climb in enumerate(climbs) for m in _curve(climb, i, found)]
     gains = [m for i, c in enumerate(climbs) if c.arm != c.against for m in _gain(c, i, found)]
@@ -47,16 +46,15 @@ def figure(found: OverRungs) -> fig.Figure | None:
     panels = [fig.Panel(x=x, y=y, marks=losses, names="legend")]
     if gains:
         change = "change in %" if metric.in_percent else "difference"
-        y = fig.Axis(f"{change} from the base arm ({BETTER[metric.better]})")
+        y = fig.Axis(f"{change} from the base arm")
         grey = fig.Look(colour=style.GREY, width=0.7)
-        zero = fig.Series(x=[0.7 * least, 1.4 * most], y=[0, 0], look=grey)
+        zero = fig.Series(x=ends, y=[0, 0], look=grey)
         panels.append(fig.Panel(x=x, y=y, marks=[zero, *gains], names="legend"))
     return fig.Figure(
         title="Over the rungs of the ladder",
         caption=_caption(found, len(found.climbs) - len(climbs)),
         panels=panels,
-        width=3.6 * len(panels) + 1.4,
-        columns=len(panels),
+        height=3.3 * len(panels),
     )
 
 
@@ -66,17 +64,9 @@ def _curve(climb: Climb, index: int, found: OverRungs) -> Iterator[fig.Series]:
     own = Climb(climb.arm, climb.arm, losses, losses, compute, compute, climb.above_zero)
     show, alpha = found.first.metric.show, found.first.alpha
     look = fig.nth_look(index)
-    dots = fig.Look(colour=look.colour, width=0, marker="o", size=4)
     means, half = own.base.mean(0), half_widths(own.base, alpha)
-    yield fig.Series(
-        x=climb.compute,
-        y=[*map(show, means)],
-        low=[*map(show, means - half)],
-        high=[*map(show, means + half)],
-        name=climb.arm,
-        look=dots,
-        cap=2,
-    )
+    ends = [*map(show, means - half)], [*map(show, means + half)]
+    yield from _dots(climb.arm, compute, [*map(show, means)], *ends, look.colour)
     law = own.law
     if law is None:
         return
@@ -94,37 +84,38 @@ def _curve(climb: Climb, index: int, found: OverRungs) -> Iterator[fig.Series]:
 
 def _gain(climb: Climb, index: int, found: OverRungs) -> Iterator[fig.Series]:
     """An arm's differences on the rungs, and the line through them."""
-    metric, alpha = found.first.metric, found.first.alpha
+    change, alpha = found.first.metric.change, found.first.alpha
     look = fig.nth_look(index)
-    dots = fig.Look(colour=look.colour, width=0, marker="o", size=4)
-    yield _changes(climb.base_compute, climb.deltas, metric, alpha, climb.arm, dots, 0)
+    means, half = climb.deltas.mean(0), half_widths(climb.deltas, alpha)
+    ends = [*map(change, means - half)], [*map(change, means + half)]
+    yield from _dots(climb.arm, climb.base_compute, [*map(change, means)], *ends, look.colour)
     for compute, dashes in _stretches(climb.base_compute, found.times, look.dashes):
         lines = climb.deltas @ weights_at(climb.base_compute, compute).T
-        drawn = fig.Look(colour=look.colour, dashes=dashes, width=1.2)
-        yield _changes(compute.tolist(), lines, metric, alpha, "", drawn, SHADE)
+        means, half = lines.mean(0), half_widths(lines, alpha)
+        yield fig.Series(
+            x=compute.tolist(),
+            y=[*map(change, means)],
+            low=[*map(change, means - half)],
+            high=[*map(change, means + half)],
+            look=fig.Look(colour=look.colour, dashes=dashes, width=1.2),
+            shade=SHADE,
+        )
 
 
-def _changes(
-    x: Sequence[float],
-    of_pairs: np.ndarray,
-    metric: Metric,
-    alpha: float,
+def _dots(
     name: str,
-    look: fig.Look,
-    shade: float,
-) -> fig.Series:
-    """The mean difference at each place, with its t interval."""
-    means, half = of_pairs.mean(0), half_widths(of_pairs, alpha)
-    ends = {"low": [*map(metric.change, means - half)], "high": [*map(metric.change, means + half)]}
-    return fig.Series(
-        x=x,
-        y=[*map(metric.change, means)],
-        name=name,
-        look=look,
-        shade=shade,
-        cap=2 if name else 0,
-        **ends,
-    )
+    x: Sequence[float],
+    y: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    colour: str,
+) -> Iterator[fig.Series]:
+    """A dot on each rung; below it a bar, each a line of its own: no line joins the dots."""
+    bar = fig.Look(colour=colour, width=1)
+    for at, bottom, top in zip(x, low, high, strict=True):
+        yield fig.Series(x=[at, at], y=[bottom, top], look=bar)
+    dots = fig.Look(colour=colour, width=0, marker="o", size=4)
+    yield fig.Series(x=x, y=y, low=low, high=high, name=name, look=dots)
 
 
 def _stretches(
@@ -140,8 +131,8 @@ def _caption(found: OverRungs, left_out: int) -> str:
     percent = f"{100 * (1 - found.first.alpha):g}%"
     more = f" Not drawn: {left_out} more arms." if left_out else ""
     return (
-        f"Left: each arm on {len(found.rungs)} rungs by its own compute, and its curve E + A C^-a. "
-        f"Right: differences from the base arm by the base's compute, with the line over log "
+        f"Above: each arm on {len(found.rungs)} rungs by its own compute; its curve, E + A C^-a. "
+        f"Below: differences from the base arm by the base's compute, with the line over log "
         f"compute. Bars and bands: {percent} intervals over seeds. Dashes: extrapolated, to "
         f"{found.times:g} times the largest rung.{more}"
     )

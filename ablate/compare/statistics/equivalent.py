@@ -85,6 +85,6 @@ def _first(apart: Callable[[np.ndarray], np.ndarray], start: float, end: float) 
         above = np.flatnonzero(apart(places) > 1)
         if not len(above):
             return None
-        start, end = places[max(0, above[0] - 1)], places[above[0]]
+        start, end = float(places[max(0, above[0] - 1)]), float(places[above[0]])
         steps = FINER
-    return float(start + end) / 2
+    return (start + end) / 2

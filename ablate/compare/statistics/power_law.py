@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -84,7 +85,7 @@ def fit(compute: Sequence[float], losses: Sequence[float], *, above_zero: bool) 
     grid = np.geomspace(*EXPONENTS, STEPS)
     best = int(np.argmin([solve(exponent)[0] for exponent in grid]))
     ends = np.log(grid[[max(0, best - 1), min(STEPS - 1, best + 1)]])
-    found = optimize.minimize_scalar(
+    found: Any = optimize.minimize_scalar(
         lambda log: solve(math.exp(log))[0], bounds=ends, method="bounded", options={"xatol": 1e-9}
     )
     exponent = math.exp(found.x)

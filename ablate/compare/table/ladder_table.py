@@ -70,8 +70,7 @@ def sentence(row: OverRow, found: OverRungs) -> str:
         gets = f"no number says what {row.against} needs to get there: {row.problem}"
     else:
         beyond = ", extrapolated beyond the ladder" if row.needed.beyond else ""
-        as_much = needs(row.needed, mark="")
-        gets = f"{row.against} needs {as_much} the compute to get there{beyond}"
+        gets = f"{row.against} needs {_as_much(row.needed)} to get there{beyond}"
     if row.reason:
         return f"{row.arm}, on rung {largest}: {gets}. Over all rungs: {row.reason}."
     trend, hold = OF_TREND[row.trend], OF_HOLD[row.hold]
@@ -91,8 +90,15 @@ def needs(needed: Equivalent | None, mark: str = "*") -> str:
     else:
         ends = f"[{low}, {high}]"
     if needed.ratio is None:
-        return f"beyond {FAR:g}x {ends}"
+        return f"far {'above' if needed.beyond else 'below'} {ends}"
     return f"{_times(needed.ratio)}x{mark if needed.beyond else ''} {ends}"
+
+
+def _as_much(needed: Equivalent) -> str:
+    if needed.ratio is not None:
+        return f"{needs(needed, mark='')} as much compute"
+    _, _, ends = needs(needed).partition("[")
+    return f"far {'more' if needed.beyond else 'less'} compute, [{ends} times as much,"
 
 
 def over_rungs_numbers(found: OverRungs) -> Table:
@@ -237,6 +243,11 @@ def _notes(found: OverRungs) -> Iterator[str]:
     )
     if any(row.needed and row.needed.beyond for row in found.rows):
         yield "*: more than the base has on the largest rung; its curve is extrapolated."
+    if any(row.needed and row.needed.ratio is None for row in found.rows):
+        yield (
+            f"Far above, far below: more than {FAR:g} times the compute of the largest rung, or "
+            f"less than a {FAR:g}th of the smallest's, so no number is given."
+        )
     if not found.over:
         yield "Trends are tested once every rung has been run."
         return

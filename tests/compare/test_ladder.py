@@ -1,0 +1,229 @@
+"""A ladder's table, sentence and figure, of studies made by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ablate.compare.formats import text, writer
+from ablate.compare.material import Material
+from ablate.compare.plots import ladder as plot
+from ablate.compare.plots.interactive import as_json
+from ablate.compare.plots.static import drawn
+from ablate.compare.statistics import trend
+from ablate.compare.statistics.ladder import over_rungs
+from ablate.compare.statistics.paired import holm
+from ablate.compare.statistics.trend import Hold, Trend
+from ablate.compare.table.ladder_table import over_rungs_numbers, over_rungs_table, sentence
+from ablate.compare.table.summary import summarise
+from ablate.results.verdict import Verdict
+from tests.support.studies_by_hand import ByHand
+
+RUNGS = ("16", "24", "32", "48")
+COMPUTE = (1e9, 3e9, 9e9, 3e10)
+
+
+def rungs(gains, seeds=5, noise=0.004, compute=COMPUTE, costs=1.0, names=RUNGS, **fields):
+    """A rung for each name; `gains` has an arm's gains in nats, rung by rung."""
+    studies = []
+    for index, (name, operations) in enumerate(zip(names, compute, strict=True)):
+        draws = np.random.default_rng([index, seeds])
+        mean = 1.5 + 2.0 * (operations / 1e9) ** -0.2
+        base = [mean + float(draws.normal(0, noise)) for _ in range(seeds)]
+        own = {
+            arm: [one - gain[index] + float(draws.normal(0, noise)) for one in base]
+            for arm, gain in gains.items()
+        }
+        of = {"scale": f"s.{name}", "one_of": "s", "rungs": names, "sizes": {"w": name}}
+        arms = {"base": {"compute": operations}}
+        arms |= {arm: {"compute": costs * operations} for arm in gains}
+        record = {**of, "beyond": 10.0, **fields}
+        studies.append(ByHand({"base": base, **own}, record_fields=record, arm_fields=arms))
+    return studies
+
+
+def summaries(studies):
+    return [summarise(study.record, study.journals) for study in studies]
+
+
+def found_of(gains, **more):
+    return over_rungs(summaries(rungs(gains, **more)))
+
+
+def deltas_of(found, arm):
+    return np.array(
+        [
+            [s.arm(arm).values[i] - s.arm("base").values[i] for s in found.summaries]
+            for i in range(5)
+        ]
+    )
+
+
+GROWING, STEADY, FADING = (0.02, 0.05, 0.08, 0.11), (0.1,) * 4, (0.1, 0.07, 0.04, 0.01)
+
+
+def test_the_trend_is_a_t_test_over_the_slopes_that_numpy_fits_to_each_seed():
+    found = found_of({"a": GROWING})
+    (row,) = found.over
+    slopes = [np.polyfit(np.log10(COMPUTE), deltas, 1)[0] for deltas in deltas_of(found, "a")]
+    ends = [
+        np.polyval(np.polyfit(np.log10(COMPUTE), deltas, 1), np.log10(10 * COMPUTE[-1]))
+        for deltas in deltas_of(found, "a")
+    ]
+    for line, of_seeds in ((row.slope, slopes), (row.beyond, ends)):
+        assert line.difference.deltas == pytest.approx(of_seeds)
+        assert line.difference.p == pytest.approx(stats.ttest_1samp(of_seeds, 0).pvalue)
+        interval = stats.ttest_1samp(of_seeds, 0).confidence_interval()
+        assert line.difference.interval == pytest.approx((interval.low, interval.high))
+
+
+@pytest.mark.parametrize(
+    ("gains", "words"),
+    [
+        (GROWING, "grows, holds"),
+        (STEADY, "holds"),
+        (FADING, "shrinks, worse"),
+        ((0.0,) * 4, "not shown to hold"),
+        ((0.006, -0.004, 0.004, 0.12), "grows, holds"),
+        ((-0.1, -0.06, -0.02, 0.0), "grows, not shown to hold"),
+    ],
+)
+def test_the_words_say_what_is_shown_of_the_gain(gains, words):
+    (row,) = found_of({"a": gains}).over
+    assert row.verdict == words
+
+
+def test_what_holds_needs_a_gain_on_the_largest_rung_too():
+    better, undecided, worse = Verdict.BETTER, Verdict.UNDECIDED, Verdict.WORSE
+    assert trend.hold_of(better, better) == Hold.HOLDS
+    assert trend.hold_of(undecided, better) == Hold.NOT_SHOWN
+    assert trend.hold_of(better, undecided) == Hold.NOT_SHOWN
+    assert trend.hold_of(better, worse) == Hold.WORSE
+    assert [trend.trend_of(v) for v in (better, worse, undecided)] == [*Trend]
+
+
+def test_all_tests_of_the_table_are_corrected_together():
+    found = found_of({"a": GROWING, "b": (0.0, 0.004, 0.0, 0.002)})
+    assert found.family == 2 * (4 + 2)
+    tests = [row.gain for row in found.rows if row.gain]
+    tests += [line for row in found.over for line in (row.slope, row.beyond)]
+    corrected = holm([one.difference.p for one in tests])
+    assert [one.p_holm for one in tests] == pytest.approx(corrected)
+    weak = next(row for row in found.rows if (row.arm, row.rung) == ("b", "24"))
+    assert weak.gain.p_holm > weak.own.comparison.p_holm  # of the rung's own table
+
+
+def test_an_arm_that_costs_twice_as_much_is_not_favoured():
+    cheap, dear = (found_of({"a": STEADY}, costs=costs).over[0].needed for costs in (1.0, 2.0))
+    assert dear.ratio == pytest.approx(cheap.ratio / 2)
+    assert cheap.ratio > 1
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"compute": (1e9, 9e9, 3e9, 3e10)}, "its compute does not rise from rung to rung"),
+        ({"noise": 0.6}, "its loss does not fall from rung to rung"),
+    ],
+)
+def test_without_a_curve_there_is_no_number_and_a_reason(more, why):
+    found = found_of({"a": STEADY}, **more)
+    assert all(row.needed is None for row in found.rows)
+    assert found.climbs["a"].problem == why
+    assert why in text.write(over_rungs_table(found)).replace("\n  ", " ")
+    assert bool(found.over) == ("compute" not in more)
+
+
+def test_operations_that_are_not_known_leave_no_trend():
+    studies = rungs({"a": STEADY})
+    studies[1].arm_fields["base"] = {"compute": None}
+    found = over_rungs(summaries(studies))
+    assert (found.over, found.climbs["a"].problem) == (
+        [],
+        "the operations of some trials are not known",
+    )
+
+
+def test_nothing_is_decided_before_every_rung_and_every_result_is_there():
+    studies = rungs({"a": GROWING})
+    first = over_rungs(summaries(studies[:3]))
+    assert (first.over, first.missing) == ([], ["48"])
+    assert "Not run yet on 48." in text.write(over_rungs_table(first))
+    del studies[2].journals["a-1"]
+    (row,) = over_rungs(summaries(studies)).over
+    assert (row.verdict, row.reason) == ("undecided", "results missing on 1 of 4 rungs")
+    assert len(row.slope.difference.deltas) == 4  # the seed is left out on all rungs
+
+
+@pytest.mark.parametrize(("arm", "why"), [("a", "lost seeds"), ("base", "other arm lost seeds")])
+def test_lost_seeds_on_one_rung_forbid_any_word(arm, why):
+    studies = rungs({"a": STEADY})
+    studies[3].end(f"{arm}-0", "diverged", metrics={})
+    assert over_rungs(summaries(studies)).over[0].reason == why
+
+
+def test_too_few_pairs_or_searches_give_no_words():
+    (row,) = found_of({"a": STEADY}, seeds=2).over
+    assert (row.verdict, row.reason) == ("undecided", "2 pairs")
+    assert found_of({"a": STEADY}, num_searches=1).over[0].slope.verdict == Verdict.WITHHELD
+
+
+def test_the_sentence_says_what_the_base_needs_and_what_is_extrapolated():
+    found = found_of({"a": STEADY})
+    said = sentence(found.over[0], found)
+    assert said.startswith("a, on rung 48: base needs ")
+    assert "as much compute to get there, extrapolated beyond the ladder; no trend" in said
+    assert said.endswith(
+        "it still holds at 10 times the compute of 48, where the line is extrapolated."
+    )
+    shrunk = found_of({"a": FADING})
+    assert "shrinks with compute, and it is lost" in sentence(shrunk.over[0], shrunk)
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_the_table_fits_any_terminal(width):
+    written = text.write(over_rungs_table(found_of({"a": GROWING, "b": STEADY})), width)
+    assert max(map(len, written.splitlines())) <= width
+    for word in ("48", "4 rungs", "grows, holds", "30G"):
+        assert word in written
+
+
+def test_programs_get_every_row_unrounded():
+    found = found_of({"a": GROWING})
+    rows = [*csv.DictReader(io.StringIO(writer("csv").write(over_rungs_numbers(found))))]
+    keys = [f"mixture_layers@s.{rung}" for rung in RUNGS for _ in "ab"]
+    assert [row["study"] for row in rows] == [*keys, "mixture_layers@s"]
+    over = found.over[0]
+    assert float(rows[-1]["slope_nats"]) == over.slope.difference.mean
+    assert float(rows[-1]["base_needs_low"]) == over.needed.low
+    assert (rows[-1]["verdict"], rows[-1]["carried_to"]) == ("grows, holds", "10.0")
+    assert rows[1]["compute"] == "1000000000.0" and rows[0]["verdict"] == ""
+
+
+def test_the_figure_has_both_curves_and_the_gain_with_bands():
+    studies = rungs({"a": GROWING})
+    every = summaries(studies)
+    figure = plot.described(Material(every[-1], {}, rungs=every))
+    above, below = figure.panels
+    assert [one.name for one in above.series] == ["base", "a"]
+    assert [one.name for one in below.series] == ["a"]
+    bands = [mark for mark in above.marks if getattr(mark, "shade", 0)]
+    assert len(bands) == 2 * 2 and all(b.low[0] < b.y[0] < b.high[0] for b in bands)
+    (line, beyond) = (mark for mark in below.marks if getattr(mark, "shade", 0))
+    assert beyond.x[-1] == pytest.approx(10 * COMPUTE[-1]) and line.x[-1] == pytest.approx(3e10)
+    assert drawn(figure) and "operations of a seed" in as_json(figure)
+    assert plot.described(Material(every[-1], {})) is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "cell", "words"), [(1.9, "far above", "more"), (-9.0, "far below", "less")]
+)
+def test_what_is_beyond_the_ladder_by_far_has_no_number(gain, cell, words):
+    found = found_of({"a": (gain,) * 4})
+    written = text.write(over_rungs_table(found), 200)
+    assert f"{cell} [" in written and "so no number is given" in written
+    assert f"base needs far {words} compute, [" in sentence(found.over[0], found)
