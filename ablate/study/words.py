@@ -312,7 +312,7 @@ class Ladder(Word):
         transfer: A function of an arm's values (a dictionary, with the rung's own). The changes
             that it returns win over all others, settings that a search found included:
             `lambda values: {"optimizer.learning_rate": 320 / values["backbone.units"]}`.
-        rule: What `transfer` does, in words: `"learning rate by 1/width"`.
+        rule: What `transfer` does, in words: `"the learning rate falls with the width"`.
         compute: A function of an arm's values that returns the floating point operations of a
             seed's training, for a task of your own. Those of language models are counted.
         beyond: A gain holds if it is still shown at this many times the largest rung's compute.

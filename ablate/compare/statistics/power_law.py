@@ -2,9 +2,9 @@
 
 For a given exponent a the curve is linear in E and A, whose best values follow in closed form: with
 A >= 0, and with E >= 0 where no loss can be lower (Golub and Pereyra 1973). What is left is a
-search over a alone. Losses of language models were found to follow this curve over many orders of
-magnitude of compute (Hoffmann et al. 2022); here it interpolates between the rungs of a ladder, and
-beyond them it is an assumption.
+search over a alone. Losses of language models fall towards a floor by powers of parameters and of
+tokens (Hoffmann et al. 2022). Between the rungs of a ladder the curve interpolates, and beyond them
+it is an assumption.
 
 The means of four rungs are one number more than the curve has, so how far they are from the curve
 says next to nothing of how well the curve is known. Seeds say it: each has a loss at every rung,
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-EXPONENTS = (0.005, 3.0)  # searched; published fits lie between 0.03 and 0.6
+EXPONENTS = (0.005, 3.0)  # searched, from nearly a straight line over log compute
 STEPS = 60  # of the search, before it is refined
 LARGEST = 60.0  # logarithm of compute, over that of the rungs: far beyond what is ever quoted
 
