@@ -17,7 +17,6 @@ from ablate.errors import ConfigError
 from ablate.store.study_record import study_key
 from ablate.store.workspace import Workspace
 
-LADDER = "ladder"  # the figure over all rungs
 EXAMPLE = "ablate plot doc_layer_mix deltas"
 
 
@@ -70,11 +69,11 @@ def plot(workspace: Workspace, study: str, names: Sequence[str], files: Files) -
     """Draw and save the plots, and return the captions and files."""
     material = open_drawn(workspace.store, study)
     record, whole = material.record, bool(material.rungs)
-    if whole and (others := [name for name in names if name != LADDER]):
+    if whole and (others := [name for name in names if name != plots.LADDER]):
         raise ConfigError(
             f"{others[0]} is of a single rung. Instead: ablate plot {record.key} {others[0]}"
         )
-    chosen = [LADDER] if whole else names or plots.NAMES
+    chosen = [plots.LADDER] if whole else names or plots.NAMES
     figures = plots.described(material, chosen)
     key = study_key(record.name, record.one_of) if whole else record.key
     default = workspace.study_folder(key) / "pictures"

@@ -40,8 +40,7 @@ class StudySummary(Shown, Summary):
         return numbers.arms(self, "")
 
     def plot(self, name: str = "deltas") -> Any:
-        """Return a figure of plotly: deltas, curves, parameters, interactions, budget or search; of
-        a ladder, `ablate plot` and the pages of its rungs have the figure."""
+        """Return a figure of plotly: deltas, curves, parameters, interactions, budget or search."""
         figure = plots.get(name).described(Material(self, self.journals))
         if figure is None:
             needs = plots.get(name).NEEDS

@@ -23,7 +23,7 @@ from ablate.config.tasks import ENCODER_DECODER
 from ablate.errors import ConfigError
 from ablate.space.space import load
 from ablate.study.study import Study
-from ablate.study.words import Arm, Budget, Design, Inherit, Scale, Search, Stage
+from ablate.study.words import Arm, Budget, Design, Inherit, Ladder, Scale, Search, Stage
 from tests.support import places
 from tests.support.golden import golden, regenerating
 
@@ -201,7 +201,7 @@ def test_no_limit_has_changed_unnoticed():
             if technique.module.startswith("ablate."):
                 configs[f"{slot} {name}"] = technique.config
     limits = {part: limits_of(config) for part, config in configs.items()}
-    words = (Arm, Budget, Design, Inherit, Scale, Search, Stage, Study)
+    words = (Arm, Budget, Design, Inherit, Ladder, Scale, Search, Stage, Study)
     limits |= {word.__name__: limits_of(word, with_defaults=True) for word in words}
     for part, known in json.loads(golden("limits.json", as_json(limits))).items():
         assert {name: limits[part].get(name, "gone") for name in known} == known, part

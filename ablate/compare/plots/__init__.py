@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from ablate.compare.material import Material
     from ablate.compare.plots.figure import Figure
 
-NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search", "ladder")
+NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search")
+LADDER = "ladder"  # the figure of a whole ladder, which is several studies
 
 
 def get(name: str) -> ModuleType:
     """Return the module that describes a figure."""
-    if name not in NAMES:
-        raise ConfigError(unknown("plot", name, NAMES))
+    if name not in (known := (*NAMES, LADDER)):
+        raise ConfigError(unknown("plot", name, known))
     return importlib.import_module(f"{__name__}.{name}")
 
 
