@@ -182,8 +182,11 @@ def test_a_call_that_a_signal_stopped_returns_no_table_of_a_part(workspace, monk
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(local, "run", stops)
+    # A shell without job control starts what runs in the background without SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.raises(Interrupted, match=r"asked@s: stopped by SIGINT.*the same call resumes it"):
         ablate.run(study(), "s", workspace=str(workspace.folder), local=True)
+    signal.signal(signal.SIGINT, before)
     monkeypatch.undo()
     assert ablate.run(study(), "s", workspace=str(workspace.folder), local=True).arms
 
