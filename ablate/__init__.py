@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.study.designs import one_at_a_time as one_at_a_time
     from ablate.study.designs import path as path
     from ablate.study.designs import table as table
+    from ablate.study.equal import equal as equal
     from ablate.study.small import smaller as smaller
     from ablate.study.small import smoke as smoke
     from ablate.study.study import Study as Study

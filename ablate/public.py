@@ -33,6 +33,7 @@ HOMES = {
     "report": "ablate.engine.reading",
     "run": "ablate.engine.run",
     "setting": "ablate.config.fields",
+    "equal": "ablate.study.equal",
     "smaller": "ablate.study.small",
     "smoke": "ablate.study.small",
     "table": "ablate.study.designs",

@@ -1,0 +1,101 @@
+"""Models of one size: an arm is made as wide as a number of parameters, or of operations, allows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ablate.config.resolve import resolve
+from ablate.errors import StudyError
+from ablate.study.cost import flops_per_token
+from ablate.study.words import Values
+
+MOST = 2**20  # steps of a field: no model is wider
+
+
+def equal(
+    *,
+    parameters: int | None = None,
+    operations: int | None = None,
+    vocabulary: int,
+    by: Mapping[str, int],
+    same: Mapping[str, str] | None = None,
+) -> Callable[[dict[str, Any]], Values]:
+    """Make a scale's `adapt` that gives all arms one size.
+
+    Args:
+        parameters: The number that no arm's model exceeds.
+        operations: Instead, the operations for each training token that no arm's model exceeds, as
+            `ablate plan` estimates them.
+        vocabulary: The number of tokens that the corpus of the scale has.
+        by: The fields that set an arm's size, each with the step in which it grows:
+            `{"backbone.units": 4, "backbone.feed_forward_units": 1}`. The first becomes as large as
+            the size allows, then the next. An arm that has no such field is left as it is there.
+        same: Fields that are always as large as another: `{"embedding.size": "backbone.units"}`.
+    """
+    if (parameters is None) == (operations is None):
+        raise StudyError("equal: expected either parameters= or operations=.")
+    if not by or any(step < 1 for step in by.values()):
+        raise StudyError(f"equal: by={dict(by)!r} is wrong. Expected: fields, each with a step.")
+    limit = parameters if operations is None else operations
+    size, what = (_parameters, "parameters") if operations is None else (_operations, "operations")
+
+    def sized(values: dict[str, Any]) -> Values:
+        changes: dict[str, Any] = {}
+        for field, step in by.items():
+            if not _has(values, field):
+                continue
+
+            def changed(steps: int, field: str = field, step: int = step) -> dict[str, Any]:
+                more = {field: steps * step}
+                more |= {name: steps * step for name, of in (same or {}).items() if of == field}
+                return {**changes, **more}
+
+            largest = _largest(lambda n: size(_key({**values, **changed(n)}), vocabulary) <= limit)
+            if not largest:
+                raise StudyError(
+                    f"equal: with {field} = {step}, a model already has more than {limit:,} {what}. "
+                    "Instead: a larger number, or fewer layers."
+                )
+            changes = changed(largest)
+        return changes
+
+    return sized
+
+
+def _largest(fits: Callable[[int], bool]) -> int:
+    """Return the largest number that fits, by doubling and halving; 0 if 1 does not."""
+    low, high = 0, 1
+    while high <= MOST and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _has(values: Values, field: str) -> bool:
+    slot, _, name = field.partition(".")
+    return hasattr(resolve(values).parts.get(slot), name)
+
+
+Key = tuple[tuple[str, Any], ...]
+
+
+def _key(values: Values) -> Key:
+    """Values as a key of a cache: arms of one study ask for the same sizes again and again."""
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return tuple(sorted({**values, **lists}.items()))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _parameters(key: Key, vocabulary: int) -> float:
+    from ablate.model.assemble import count_parameters
+
+    return count_parameters(resolve(dict(key)), vocabulary)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _operations(key: Key, vocabulary: int) -> float:
+    return flops_per_token(resolve(dict(key)), vocabulary)
