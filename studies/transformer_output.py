@@ -18,7 +18,7 @@ the backbone. A mixture of four softmaxes has few parameters of its own and many
 Settings are the same for all arms, and were tuned for none of them.
 """
 
-from ablate import Scale, Study, equal, factorial, recipe, smoke
+from ablate import Scale, Study, equal, factorial, smoke
 
 SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}
 GPU = {

@@ -1,9 +1,10 @@
-"""Models of one size: an arm is made as wide as a number of parameters, or of operations, allows."""
+"""Models of one size: an arm is as wide as a number of parameters, or of operations, allows."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ablate.config.resolve import resolve
@@ -11,6 +12,7 @@ from ablate.errors import StudyError
 from ablate.study.cost import flops_per_token
 from ablate.study.words import Values
 
+Key = tuple[tuple[str, Any], ...]  # values, in order
 MOST = 2**20  # steps of a field: no model is wider
 
 
@@ -38,49 +40,49 @@ def equal(
         raise StudyError("equal: expected either parameters= or operations=.")
     if not by or any(step < 1 for step in by.values()):
         raise StudyError(f"equal: by={dict(by)!r} is wrong. Expected: fields, each with a step.")
-    limit = parameters if operations is None else operations
-    size, what = (_parameters, "parameters") if operations is None else (_operations, "operations")
+    size: Callable[[Key, int], float] = _parameters
+    limit, what = parameters or 0, "parameters"
+    if operations is not None:
+        size, limit, what = _operations, operations, "operations for each token"
 
     def sized(values: dict[str, Any]) -> Values:
         changes: dict[str, Any] = {}
         for field, step in by.items():
             if not _has(values, field):
                 continue
-
-            def changed(steps: int, field: str = field, step: int = step) -> dict[str, Any]:
-                more = {field: steps * step}
-                more |= {name: steps * step for name, of in (same or {}).items() if of == field}
-                return {**changes, **more}
-
-            largest = _largest(lambda n: size(_key({**values, **changed(n)}), vocabulary) <= limit)
+            given = {**values, **changes}
+            fields = [field, *(name for name, of in (same or {}).items() if of == field)]
+            largest = _largest(given, fields, step, lambda key: size(key, vocabulary) <= limit)
             if not largest:
                 raise StudyError(
-                    f"equal: with {field} = {step}, a model already has more than {limit:,} {what}. "
+                    f"equal: a model with {field} = {step} has more than {limit:,} {what}. "
                     "Instead: a larger number, or fewer layers."
                 )
-            changes = changed(largest)
+            changes |= dict.fromkeys(fields, largest)
         return changes
 
     return sized
 
 
-def _largest(fits: Callable[[int], bool]) -> int:
-    """Return the largest number that fits, by doubling and halving; 0 if 1 does not."""
+def _largest(values: Values, fields: Sequence[str], step: int, fits: Callable[[Key], bool]) -> int:
+    """Return the largest multiple of `step` that fits, by doubling and halving; 0 if none does."""
+
+    def does(steps: int) -> bool:
+        return fits(_key({**values, **dict.fromkeys(fields, steps * step)}))
+
     low, high = 0, 1
-    while high <= MOST and fits(high):
+    while high <= MOST and does(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if does(middle) else (low, middle)
+    return low * step
 
 
 def _has(values: Values, field: str) -> bool:
     slot, _, name = field.partition(".")
-    return hasattr(resolve(values).parts.get(slot), name)
-
-
-Key = tuple[tuple[str, Any], ...]
+    part = resolve(values).parts.get(slot)
+    return part is not None and name in {each.name for each in dataclasses.fields(part)}
 
 
 def _key(values: Values) -> Key:
