@@ -27,7 +27,7 @@ GPU = {
     "training.valid_window": 512,
     "evaluator.standard.window": 512,
 }
-STEPS = {"lstm": 1, "mogrifier": 1, "irlm": 1, "mingru": 1, "xlstm": 4}  # others have heads: 8
+STEPS = {"lstm": 1, "mogrifier": 1, "irlm": 1, "mingru": 1, "xlstm": 2}  # others have heads: 8
 WINDOWS = ("training.valid_stride", "evaluator.standard.stride")
 
 
@@ -86,7 +86,7 @@ study = Study(
         arm("IRLM", "irlm"),
         arm("LRU", "lru", state=48),
         arm("minGRU", "mingru"),
-        arm("xLSTM", "xlstm", slstm_at=(1,)),
+        arm("xLSTM", "xlstm", heads=2, slstm_at=(1,)),
         arm("Mamba-2", "mamba2", state=16),
         arm("gated delta", "gated_delta"),
         arm("gated delta and attention", "gated_delta", num_layers=4, attention_every=4),

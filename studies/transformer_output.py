@@ -46,7 +46,7 @@ def one_size(vocabulary: int, heads: int, **number: int):
 
 
 def scale(**words) -> Scale:
-    return Scale(seeds=3, **words)
+    return Scale(seeds=5, **words)
 
 
 laptop = {"corpus": "grammar", "column": "laptop"}
