@@ -61,6 +61,8 @@ gpu = scale(
     precision="bfloat16",
 )
 
+BRIEF = [*OPTIMIZERS, "AdamW as SGD"]
+
 study = Study(
     question="How much of the difference between optimizers is the tuning?",
     base="laptop_transformer",
@@ -69,5 +71,10 @@ study = Study(
         *(Arm(name, changes) for name, changes in OPTIMIZERS.items()),
         *(Arm(f"{name} as {other}", OPTIMIZERS[name], against=name) for name, other in PAIRS),
     ),
-    scales={"laptop": laptop, "smoke": smoke(laptop, seeds=1), "small": small, "gpu": gpu},
+    scales={
+        "laptop": laptop,
+        "smoke": smoke(laptop, seeds=1, arms=BRIEF),
+        "small": small,
+        "gpu": gpu,
+    },
 )

@@ -59,10 +59,13 @@ gpu = {
     "precision": "bfloat16",
 }
 
+BASE = "mixture none, gate no, dual no, loss plain"
+ALL = "mixture two layers, gate yes, dual yes, loss augmented"
+
 study = Study(
     question="Which of the papers' ideas helps a Transformer of the same size?",
     base="laptop_transformer",
-    base_arm="mixture none, gate no, dual no, loss plain",
+    base_arm=BASE,
     design=factorial(
         {
             "mixture": {
@@ -77,7 +80,7 @@ study = Study(
     ),
     scales={
         "laptop": scale(**laptop, adapt=one_size(810, 4, parameters=52_000)),
-        "smoke": smoke(scale(**laptop), seeds=1),
+        "smoke": smoke(scale(**laptop), seeds=1, arms=[BASE, ALL]),
         "laptop_operations": scale(**laptop, adapt=one_size(810, 4, operations=500_000)),
         "small": scale(**small, adapt=one_size(1256, 4, parameters=230_000)),
         "small_operations": scale(**small, adapt=one_size(1256, 4, operations=2_400_000)),

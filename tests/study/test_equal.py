@@ -1,0 +1,71 @@
+"""Arms of one size: as large as a number allows, and no larger."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.config.resolve import resolve
+from ablate.errors import StudyError
+from ablate.model.assemble import count_parameters
+from ablate.study.cost import flops_per_token
+from ablate.study.equal import equal
+
+VOCABULARY = 50
+SOFTMAX = {"head": "softmax", "head.tied": True, "optimizer": "adamw"}
+TRANSFORMER = {**SOFTMAX, "backbone": "transformer", "backbone.heads": 2}
+BY = {"backbone.units": 4, "backbone.feed_forward_units": 1}
+SAME = {"embedding.size": "backbone.units"}
+
+
+def parameters(values: dict) -> int:
+    return count_parameters(resolve(values), VOCABULARY)
+
+
+@pytest.mark.parametrize("head", ["softmax", "mos"])
+@pytest.mark.parametrize("limit", [3_000, 20_011])
+def test_an_arm_is_as_large_as_the_parameters_allow(head, limit) -> None:
+    arm = {**TRANSFORMER, "head": head}
+    changes = equal(parameters=limit, vocabulary=VOCABULARY, by=BY, same=SAME)(arm)
+    assert changes["embedding.size"] == changes["backbone.units"]
+    assert changes["backbone.units"] % 4 == 0
+    found = {**arm, **changes}
+    assert parameters(found) <= limit
+    wider = changes["backbone.feed_forward_units"] + 1
+    assert parameters({**found, "backbone.feed_forward_units": wider}) > limit
+    # The first field alone, with the feed-forward layers that belong to it.
+    units = changes["backbone.units"] + 4
+    assert parameters({**arm, "backbone.units": units, "embedding.size": units}) > limit
+
+
+def test_operations_count_a_mixture_for_more_than_its_parameters_do() -> None:
+    limit = 100_000
+    fit = equal(operations=limit, vocabulary=VOCABULARY, by=BY, same=SAME)
+    softmax, mixture = (
+        {**arm, **fit(arm)}
+        for arm in (
+            TRANSFORMER,
+            {**TRANSFORMER, "head": "mos", "head.experts": 8},
+        )
+    )
+    for arm in (softmax, mixture):
+        assert 0.97 * limit < flops_per_token(resolve(arm), VOCABULARY) <= limit
+    assert parameters(mixture) < parameters(softmax)
+
+
+def test_a_field_that_an_arm_lacks_is_left_out() -> None:
+    arm = {**SOFTMAX, "backbone": "lstm"}
+    changes = equal(parameters=5_000, vocabulary=VOCABULARY, by=BY, same=SAME)(arm)
+    assert set(changes) == {"backbone.units", "embedding.size"}
+
+
+def test_what_cannot_be_is_refused() -> None:
+    fit = equal(parameters=100, vocabulary=VOCABULARY, by=BY, same=SAME)
+    with pytest.raises(StudyError, match=r"backbone.units = 4 has more than 100 parameters"):
+        fit(TRANSFORMER)
+    with pytest.raises(StudyError, match="either parameters= or operations="):
+        equal(vocabulary=VOCABULARY, by=BY)
+    with pytest.raises(StudyError, match="either parameters= or operations="):
+        equal(parameters=1, operations=1, vocabulary=VOCABULARY, by=BY)
+    for wrong in ({}, {"backbone.units": 0}):
+        with pytest.raises(StudyError, match="fields, each with a step"):
+            equal(parameters=1, vocabulary=VOCABULARY, by=wrong)
