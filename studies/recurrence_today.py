@@ -76,6 +76,8 @@ gpu = scale(
     precision="bfloat16",
 )
 
+BRIEF = ["LSTM", "gated delta and attention", "Transformer"]
+
 study = Study(
     question="Which sequence model predicts best, at one size and equally tuned?",
     base="laptop_transformer",
@@ -92,5 +94,10 @@ study = Study(
         arm("gated delta and attention", "gated_delta", num_layers=4, attention_every=4),
         Arm("Transformer"),
     ),
-    scales={"laptop": laptop, "smoke": smoke(laptop, seeds=1), "small": small, "gpu": gpu},
+    scales={
+        "laptop": laptop,
+        "smoke": smoke(laptop, seeds=1, arms=BRIEF),
+        "small": small,
+        "gpu": gpu,
+    },
 )

@@ -76,5 +76,10 @@ study = Study(
             "Muon", {"head.tied": False, "optimizer": "muon", "optimizer.rest_learning_rate": 0.01}
         ),
     ),
-    scales={"laptop": laptop, "smoke": smoke(laptop, seeds=1), "small": small, "gpu": gpu},
+    scales={
+        "laptop": laptop,
+        "smoke": smoke(laptop, seeds=1, arms=["untied, AdamW", "Muon"]),
+        "small": small,
+        "gpu": gpu,
+    },
 )

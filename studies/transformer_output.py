@@ -26,7 +26,6 @@ GPU = {
     "corpus.train_tokens": 20_000_000,
     "backbone.num_layers": 8,
     "backbone.heads": 8,
-    "gate.units": 64,
     "training.epochs": 1,
     "training.window": 512,
     "training.valid_window": 512,
@@ -35,14 +34,20 @@ GPU = {
 }
 
 
-def one_size(vocabulary: int, heads: int, **number: int):
-    """All arms as wide as this number of parameters or operations allows."""
-    return equal(
+def one_size(vocabulary: int, heads: int, gate: int = 8, **number: int):
+    """All arms as wide as this number of parameters or operations allows, with such a gate."""
+    fit = equal(
         vocabulary=vocabulary,
         by={"backbone.units": 2 * heads, "backbone.feed_forward_units": 1},
         same={"embedding.size": "backbone.units"},
         **number,
     )
+
+    def adapt(values: dict) -> dict:
+        gated = {"gate.units": gate} if values.get("gate") == "iog" else {}
+        return {**gated, **fit({**values, **gated})}
+
+    return adapt
 
 
 def scale(**words) -> Scale:
@@ -73,7 +78,7 @@ study = Study(
                 "last layer": {"head": "mos", "head.experts": 4},
                 "two layers": {"head": "doc", "head.experts": (2, 2)},
             },
-            "gate": {"no": {}, "yes": {"gate": "iog", "gate.units": 8, "gate.dropout": 0.0}},
+            "gate": {"no": {}, "yes": {"gate": "iog", "gate.dropout": 0.0}},
             "dual": {"no": {}, "yes": {"bridge": "dual"}},
             "loss": {"plain": {}, "augmented": {"loss": "augmented"}},
         }
@@ -84,7 +89,7 @@ study = Study(
         "laptop_operations": scale(**laptop, adapt=one_size(810, 4, operations=500_000)),
         "small": scale(**small, adapt=one_size(1256, 4, parameters=230_000)),
         "small_operations": scale(**small, adapt=one_size(1256, 4, operations=2_400_000)),
-        "gpu": scale(**gpu, adapt=one_size(8256, 8, parameters=30_000_000)),
-        "gpu_operations": scale(**gpu, adapt=one_size(8256, 8, operations=200_000_000)),
+        "gpu": scale(**gpu, adapt=one_size(8256, 8, 64, parameters=30_000_000)),
+        "gpu_operations": scale(**gpu, adapt=one_size(8256, 8, 64, operations=200_000_000)),
     },
 )

@@ -22,6 +22,8 @@ settings.load_profile("untimed")
 # How many words (or letters) the texts have that users bring to a `paper` scale. text8's are the
 # paper's; of the novels it prints 70M parameters, which are as many at 512 units, and no more.
 BROUGHT = {
+    ("ptb", "bpe"): 1_256,
+    ("wikitext-103", "bpe"): 8_256,
     ("folder:text8", "word"): 67_428,
     ("folder:text8", "character"): 27,
     ("folder:novels", "word"): 68_000,
@@ -141,7 +143,7 @@ def texts_that_users_bring():
         words = BROUGHT.get((config.name, getattr(config, "level", None)))
         if words is not None:
             source.vocabulary = lambda: (words, words if hasattr(config, "merges") else 0)
-        if config.name.startswith("folder:"):
+        if config.name.startswith("folder:") or getattr(config, "level", None) == "bpe":
             source.digest = lambda: "brought"
         return source
 
