@@ -20,7 +20,7 @@ def capped(logits: Tensor, cap: float | None) -> Tensor:
 
 
 def check_cap(config: Config) -> None:
-    """Refuse a cap beside a gate, which also changes the logits, and no paper says in which order."""
+    """Refuse a cap beside a gate: both change the logits, and no paper says in which order."""
     cap, gate = getattr(config["head"].config, "logit_cap", None), config["gate"].name
     if cap is not None and gate != "none":
         raise CombinationError(
