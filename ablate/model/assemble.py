@@ -15,6 +15,7 @@ from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
 from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError, MissingDependency, needs
+from ablate.model.cap import check_cap
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
@@ -163,6 +164,7 @@ def _check_training(config: Config) -> None:
             f"({gates}), or training.only_gate = false."
         )
     check_base_width(config)
+    check_cap(config)
     _check_averages(config)
     if isinstance(training, TrainingConfig):  # pairs of sentences have another section
         _check_reading(training)

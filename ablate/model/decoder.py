@@ -26,6 +26,11 @@ class OutputConfig:
     bias_range: float = setting(
         0.0, doc="the words' biases start uniform in +- this; 0: at 0", low=0
     )
+    logit_cap: float | None = setting(
+        None,
+        doc="soft cap of the logits, cap tanh(logit / cap), such as 30; none: no cap",
+        low=1e-3,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.weight = None if config.tied else nn.Parameter(torch.empty(vocabulary, width))
         self.bias = nn.Parameter(torch.empty(vocabulary)) if config.bias else None
+        self.logit_cap = config.logit_cap
         self.ranges = {"weight": config.initial_range, "bias": config.bias_range}
 
     def matrix(self, embedding_VE: Tensor) -> Tensor:

@@ -87,6 +87,11 @@ def mean_mixture(mixtures: Sequence[Mixture]) -> Mixture:
             "a model that has a gate cannot be a member under another gate. Instead: members with "
             "gate = 'none'."
         )
+    if any(mixture.cap is not None for mixture in mixtures):
+        raise CombinationError(
+            "a model whose logits are capped (head.logit_cap) cannot be a member under a gate, "
+            "which would change them once more. Instead: members without head.logit_cap."
+        )
     plain = [_without_bias(mixture) for mixture in mixtures]
     widths = [mixture.weight_VE.shape[1] for mixture in plain]
     blocks, priors = [], []

@@ -165,6 +165,7 @@ class Mixture:
     bias_V: Tensor | None
     gate: GateSignal | None = None
     pointer: Pointer | None = None
+    cap: float | None = None  # of each expert's logits, with their bias (`model/cap.py`)
     floor: float = 0.0  # added to every p, as some public code does: they then sum to 1 + V floor
 
 

@@ -95,6 +95,8 @@ class LanguageModel(nn.Module):
             mixture = self.head(features, self.words_for(self.head), base_masks)
         if self.output_scale != 1:
             mixture = replace(mixture, vectors_NJE=mixture.vectors_NJE * self.output_scale)
+        if self.head.logit_cap is not None:
+            mixture = replace(mixture, cap=self.head.logit_cap)
         signal, gate_after = self.gate(features, state[split:], masks)
         if signal is not None:
             mixture = replace(mixture, gate=signal)

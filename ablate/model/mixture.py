@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ablate.model.cap import capped
 from ablate.model.fast.mixture_gradient import (
     floored,
     fused_summed_nll,
@@ -84,9 +85,9 @@ def selected(mixture: Mixture, rows_n: Tensor | slice) -> Mixture:
 
 
 def expert_logits(mixture: Mixture, rows: slice) -> Tensor:
-    """The (gated) logits of each expert for some tokens, [n, J, V]."""
+    """The (capped or gated) logits of each expert for some tokens, [n, J, V]."""
     logits_nJV = full(F.linear(mixture.vectors_NJE[rows], mixture.weight_VE, mixture.bias_V))
-    gate = mixture.gate
+    logits_nJV, gate = capped(logits_nJV, mixture.cap), mixture.gate
     if gate is None:
         return logits_nJV
     gate_nV = full(F.linear(gate.vectors_NG[rows], gate.weight_VG, gate.bias_V)).sigmoid()
@@ -101,4 +102,9 @@ def tempered(mixture: Mixture, temperature: float) -> Mixture:
     if temperature == 1:
         return mixture
     bias_V = None if mixture.bias_V is None else mixture.bias_V / temperature
-    return replace(mixture, vectors_NJE=mixture.vectors_NJE / temperature, bias_V=bias_V)
+    return replace(
+        mixture,
+        vectors_NJE=mixture.vectors_NJE / temperature,
+        bias_V=bias_V,
+        cap=None if mixture.cap is None else mixture.cap / temperature,  # what is capped is divided
+    )

@@ -197,6 +197,11 @@ class Head(Part, ABC):
         decoder = getattr(self, "decoder", None)
         return decoder is None or decoder.weight is None
 
+    @property
+    def logit_cap(self) -> float | None:
+        """The soft cap of its logits, which the model applies (`model/cap.py`)."""
+        return getattr(getattr(self, "decoder", None), "logit_cap", None)
+
     @abstractmethod
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         """The distribution of the next word at every token; mask site: "latent"."""

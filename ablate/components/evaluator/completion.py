@@ -204,10 +204,11 @@ def long_unit_scores(
     """sum_t Z[y_{t+1}] . x_t over some units of x, without a bias; the mean over the models."""
     by_model = []
     for mixture, targets_TO in sentence_passes(models, options_OT):
-        if mixture.log_prior_NJ is not None or mixture.gate is not None:
+        bent = mixture.gate is not None or mixture.cap is not None
+        if mixture.log_prior_NJ is not None or bent:
             raise CombinationError(
                 "evaluator.completion.score = 'long_units' needs the head's score of single units. "
-                "Instead: a head with one expert (softmax or mlp), and no gate."
+                "Instead: a head with one expert (softmax or mlp), no gate and no head.logit_cap."
             )
         vectors_TOE = mixture.vectors_NJE[:, 0].unflatten(0, targets_TO.shape)
         products_TOE = (vectors_TOE * mixture.weight_VE[targets_TO])[..., units]

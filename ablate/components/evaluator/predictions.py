@@ -74,7 +74,7 @@ def default_tolerance(shape: tuple[int, ...]) -> float:
 
 def highest_rank(mixture: Mixture, kind: str) -> int | None:
     """The largest rank that the formula allows; None if there is no limit."""
-    if mixture.log_prior_NJ is not None or mixture.gate is not None:
+    if mixture.log_prior_NJ is not None or mixture.gate is not None or mixture.cap is not None:
         return None
     extra = (mixture.bias_V is not None) + (kind == LOG_PROBS)
     return mixture.weight_VE.shape[1] + extra

@@ -19,7 +19,16 @@ from typing import final
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components import Chance, Loss, Pass, TrainingText, register, setting
+from ablate.components import (
+    Chance,
+    LanguageModel,
+    Loss,
+    Pass,
+    TrainingText,
+    register,
+    setting,
+)
+from ablate.model.cap import check_uncapped
 from ablate.model.fast.mixture_gradient import (
     PARTS,
     floored,
@@ -106,6 +115,14 @@ class Adversarial(Loss):
 
     def __init__(self, config: AdversarialConfig, text: TrainingText | None) -> None:
         self.config = config
+
+    def check(self, model: LanguageModel) -> None:
+        if self.config.alpha:
+            check_uncapped(
+                model.head.logit_cap,
+                f"loss.alpha = {self.config.alpha:g} of 'adversarial'",
+                "loss = 'cross_entropy'",
+            )
 
     def __call__(
         self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance

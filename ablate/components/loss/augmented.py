@@ -17,7 +17,17 @@ from typing import final
 
 from torch import Tensor
 
-from ablate.components import Chance, CombinationError, Loss, Pass, TrainingText, register, setting
+from ablate.components import (
+    Chance,
+    CombinationError,
+    LanguageModel,
+    Loss,
+    Pass,
+    TrainingText,
+    register,
+    setting,
+)
+from ablate.model.cap import check_uncapped
 from ablate.model.fast.tempered import summed_augmented
 from ablate.model.fast.tempered_gradient import Terms
 from ablate.model.mixture import summed_nll
@@ -79,6 +89,14 @@ class Augmented(Loss):
                 f"{config.weight:g}. Instead: a weight from 0 to 1, or loss.form = 'standard'."
             )
         self.config = config
+
+    def check(self, model: LanguageModel) -> None:
+        if self.config.weight:
+            check_uncapped(
+                model.head.logit_cap,
+                f"loss.weight = {self.config.weight:g} of 'augmented'",
+                "loss = 'cross_entropy'",
+            )
 
     def __call__(
         self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance

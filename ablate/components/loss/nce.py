@@ -27,6 +27,7 @@ from torch.nn import functional as F
 
 from ablate.components import Chance, Loss, Mixture, Pass, TrainingText, register, setting
 from ablate.errors import ConfigError
+from ablate.model.cap import capped
 from ablate.model.pointer import copied, with_copied
 
 
@@ -71,6 +72,7 @@ def scores(mixture: Mixture, words_nK: Tensor) -> Tensor:
     """The unnormalized log-probabilities of some words after each token, [N, K]."""
     gate = mixture.gate
     scores_NJK = _products(mixture.vectors_NJE, mixture.weight_VE, mixture.bias_V, words_nK)
+    scores_NJK = capped(scores_NJK, mixture.cap)
     if gate is not None:
         gate_N1K = _products(gate.vectors_NG[:, None], gate.weight_VG, gate.bias_V, words_nK)
         scores_NJK = scores_NJK * gate_N1K.sigmoid()

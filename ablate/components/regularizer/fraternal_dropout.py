@@ -52,9 +52,9 @@ def logits_difference(first: Mixture, second: Mixture) -> Tensor:
     """The mean squared difference of two mixtures' logits, over tokens, experts and words."""
     num_tokens, num_experts, _ = first.vectors_NJE.shape
     num_logits = num_tokens * num_experts * first.weight_VE.shape[0]
-    ungated = first.gate is None and second.gate is None
+    plain = all(each.gate is None and each.cap is None for each in (first, second))
     # A tied head's words, if they are made of letters, are another tensor in each pass.
-    if ungated and first.weight_VE is second.weight_VE:
+    if plain and first.weight_VE is second.weight_VE:
         difference_KE = (first.vectors_NJE - second.vectors_NJE).flatten(0, 1)
         gram_EE = first.weight_VE.t() @ first.weight_VE
         return (difference_KE @ gram_EE * difference_KE).sum() / num_logits

@@ -114,7 +114,7 @@ class PastDecode(Regularizer):
             ids_N = ids_N[passed.kept_N]
 
         def part(rows: slice, *tensors: Tensor | None) -> Tensor:
-            whole = replace(mixture_of(*tensors[len(own) :]), floor=mixture.floor)
+            whole = replace(mixture_of(*tensors[len(own) :]), floor=mixture.floor, cap=mixture.cap)
             p_nV = full(log_probs_of(whole, rows)).exp()
             return past_nll(p_nV, ids_N[rows], *tensors[: len(own)])  # type: ignore[arg-type]
 

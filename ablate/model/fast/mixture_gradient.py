@@ -62,6 +62,7 @@ class Scored:
     sum_K1: Tensor
     scores_KV: Tensor | None  # the logits before the gate
     gate_nV: Tensor | None
+    tanh_KV: Tensor | None  # tanh(logit / cap)
     less_targets: bool
 
 
@@ -80,7 +81,8 @@ class MixtureGradients:
 
 def fused_summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, with its gradients already computed."""
-    compute = partial(_summed_nll, autocast_dtype(targets_N.device), mixture.floor)
+    dtype = autocast_dtype(targets_N.device)
+    compute = partial(_summed_nll, dtype, mixture.floor, mixture.cap)
     copied_N = copied_targets(mixture, targets_N)
     return with_gradients(compute, targets_N, copied_N, *tensors_of(mixture))
 
@@ -130,7 +132,7 @@ def score_targets(
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
     buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
-    scores_KV = gate_nV = None
+    scores_KV = gate_nV = tanh_KV = None
     in_half = takes_half(mixture)
     if in_half:
         logits_KV = half_product(vectors_KE, mixture.weight_VE, buffer_KV)
@@ -139,6 +141,9 @@ def score_targets(
         scores_KV = product(vectors_KE, mixture.weight_VE, mixture.bias_V, buffer_KV)
         gate_nV = _gate(mixture.gate, rows)
         logits_KV = scores_KV if gate_nV is None else _gated(scores_KV, gate_nV)
+        if mixture.cap is not None:
+            tanh_KV = logits_KV.div_(mixture.cap).tanh_()
+            logits_KV = tanh_KV * mixture.cap
         sum_K1, target_K1 = exponentials(logits_KV, targets_N[rows])
     log_p_nJ = (target_K1 - sum_K1.log()).view(-1, num_experts)
     if mixture.log_prior_NJ is not None:
@@ -152,6 +157,7 @@ def score_targets(
         sum_K1=sum_K1,
         scores_KV=None if gate_nV is None else scores_KV,
         gate_nV=gate_nV,
+        tanh_KV=tanh_KV,
         less_targets=in_half,
     )
 
@@ -173,11 +179,11 @@ def floored(log_p: Tensor, floor: float) -> Tensor:
 
 
 def _summed_nll(
-    dtype: torch.dtype | None, floor: float, tensors: Tensors, needed: Needed
+    dtype: torch.dtype | None, floor: float, cap: float | None, tensors: Tensors, needed: Needed
 ) -> tuple[Tensor, Gradients]:
-    """The loss and its gradients, with products in this precision and with this floor."""
+    """The loss and its gradients, with products in this precision, this floor and this cap."""
     targets_N, copied_N, given = *tensors[:2], mixture_of(*tensors[2:])
-    mixture = replace(_lowered(given, dtype), floor=floor)
+    mixture = replace(_lowered(given, dtype), floor=floor, cap=cap)
     # Like the tensors that were given: sums stay float32 where factors are rounded.
     gradients = _zeros(given, needed[2:], half=takes_half(mixture))
     chunks, log_probs = list(token_chunks(mixture)), []
@@ -224,7 +230,8 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
 
 def takes_half(mixture: Mixture) -> bool:
     """Return whether the kernel for logits in bfloat16 computes this mixture."""
-    return mixture.gate is None and usable(mixture.weight_VE, dtype=torch.bfloat16)
+    plain = mixture.gate is None and mixture.cap is None
+    return plain and usable(mixture.weight_VE, dtype=torch.bfloat16)
 
 
 def _zeros(mixture: Mixture, needed: Needed, *, half: bool) -> MixtureGradients:
@@ -267,6 +274,8 @@ def _add_gradients(
     if scored.gate_nV is not None:
         _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
         slope_KV = _gated(slope_KV, scored.gate_nV)
+    if scored.tanh_KV is not None:
+        slope_KV.mul_(scored.tanh_KV.square_().neg_().add_(1))
     matrix = gradients.weight_VE
     with_sums = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
     if gradients.bias_V is not None and not with_sums:
