@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 EXAMPLE = "ablate slurm studies/x.py --nodes 4 --gpus 8 --time 12:00:00 -- --partition gpu"
 PASSES_ON = "sbatch"  # the words after `--`
 NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # on most clusters, each node has its own
-FOR_SBATCH = "--submit needs sbatch, which is not on the PATH. Submit on a login node of the cluster"
+FOR_SBATCH = (
+    "--submit needs sbatch, which is not on the PATH. Submit on a login node of the cluster"
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +113,9 @@ def _check_places(workspace: Workspace, files: dict[str, Path]) -> None:
         places["the store"] = workspace.store.folder
     local = [Path(each) for each in (*NODE_LOCAL, os.environ.get("TMPDIR")) if each]
     for what, place in places.items():
-        if any(place.is_relative_to(each) or place.resolve().is_relative_to(each) for each in local):
+        if any(
+            place.is_relative_to(each) or place.resolve().is_relative_to(each) for each in local
+        ):
             raise StoreError(
                 f"{what} is at {place}, which is on a disk of this node alone. Choose a place that "
                 "all nodes see, such as your home folder (--workspace, --store, --to)."
