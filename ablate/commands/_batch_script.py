@@ -1,4 +1,4 @@
-"""The text of a batch script for Slurm: what is asked of sbatch, what is run, and the fixed rest."""
+"""The text of a batch script for Slurm: what sbatch is asked for, what runs, and the fixed rest."""
 
 from __future__ import annotations
 
