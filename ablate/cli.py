@@ -140,9 +140,26 @@ def _for_a_terminal(text: str, stream: Any) -> str:
     return text.translate(CONTROLS) if stream is not None and stream.isatty() else text
 
 
+class _Parser(argparse.ArgumentParser):
+    """Gives a command that passes words on all those behind `--`.
+
+    argparse gives a positional of its own none of them if an option stands before the `--`.
+    """
+
+    passes_on: str | None = None  # the attribute that gets the words
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        if self.passes_on is None or args is None:
+            return super().parse_known_args(args, namespace)
+        end = args.index("--") if "--" in args else len(args)
+        options, unknown = super().parse_known_args(args[:end], namespace)
+        setattr(options, self.passes_on, args[end + 1 :])
+        return options, unknown
+
+
 def parser(*chosen: str) -> argparse.ArgumentParser:
     """The parser of all commands, with the options of those that are chosen."""
-    whole = argparse.ArgumentParser(
+    whole = _Parser(
         prog="ablate",
         usage="ablate COMMAND [options]",
         description="Which technique really helps, once every variant has had a fair chance?",
@@ -164,6 +181,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
         if name in chosen:
             module = commands.load(name)
             module.arguments(one)
+            one.passes_on = getattr(module, "PASSES_ON", None)
             one.epilog = f"example:\n  {module.EXAMPLE}"
             one.set_defaults(run=module.run)
     return whole
