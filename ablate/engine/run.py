@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import markdown, text
-from ablate.compare.material import Material
+from ablate.compare.material import Material, open_study
 from ablate.compare.study_summary import StudySummary, opened
 from ablate.compare.table.provenance import contents_of
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
+from ablate.engine import finished
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.failures import first_failed, remedies, troubles
@@ -86,6 +87,12 @@ class Ended:
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
     reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
     page: str = ""  # the end of the URL of its page in MLflow; empty if no server has it
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the same run again would find nothing to do, to deliver or to say."""
+        told = self.interrupted or self.closed or self.unrecorded or self.reused
+        return not told and bool(self.page)
 
 
 def run(
@@ -151,6 +158,9 @@ def run_study(
     check_not_carrying()
     loaded = _checked(study)
     check_analyses(loaded)
+    made = finished.made_from(loaded, scale, workspace, command)
+    if nothing_left := finished.unchanged(workspace, loaded, scale, made):
+        return _opened_again(workspace, *nothing_left, options)
     make_folders(workspace)
     # Before the plan: an arm's trials name the files that workers execute for it.
     loaded = _with_code(loaded, scale, workspace, options)
@@ -158,13 +168,40 @@ def run_study(
     plan = make_plan(loaded, scale, data=workspace.data, command=command, stores=known)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
+    data = finished.data_of(workspace)
     # Only what dead processes left: other studies may run in this workspace now.
     sweep(workspace.folder, temporary_folders())
     # A lock of its own: a driver with another store and this workspace would write to the log.
     log = log_held(workspace, plan.record.key) if plan.searches else contextlib.nullcontext()
     with held(workspace, plan.record.key) as lease, log:
         _sweep_study(workspace.store, plan.record)
-        return _run_plan(plan, workspace, options, lease)
+        finished.forget(workspace, plan.record.key)
+        ended = _run_plan(plan, workspace, options, lease)
+        if ended.is_whole:
+            finished.note(workspace, ended.record, made, data, ended.page)
+        return ended
+
+
+def _opened_again(
+    workspace: Workspace, record: study_record.StudyRecord, page: str, options: RunOptions
+) -> Ended:
+    """A study that has nothing left to do, as its last run left it."""
+    from ablate.engine.screen import Screen
+
+    material = open_study(workspace.store, record.key)
+    stream = io.StringIO() if options.quiet or sys.stdout is None else None
+    with Screen(record, interactive=False if stream else None, stream=stream) as screen:
+        for trial_id, journal in material.journals.items():
+            screen.finished(trial_id, journal)
+    return Ended(
+        record=record,
+        summary=material.summary,
+        journals=material.journals,
+        interrupted=None,
+        closed=None,
+        unrecorded="",
+        page=page,
+    )
 
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
