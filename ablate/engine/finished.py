@@ -33,9 +33,10 @@ from ablate.trial.user.user_code import is_users
 
 SIMPLE = (str, bytes, int, float, bool, complex, type(None))
 CODE = (".py", ".toml", ".txt", ".so")  # of this package: what decides how a study is run
-VARIABLES = ("ABLATE_", "MLFLOW_", "OMP_", "RAY_", "SOURCE_DATE_EPOCH")
+VARIABLES = ("ABLATE_", "OMP_", "SOURCE_DATE_EPOCH")
 CHANGING = ("driver.json", "finished.json")  # of a study's folder: the lock, and the note itself
 LONGEST_PATH = 1000  # of a text in a study that might name a file
+LIBRARIES = "site-packages"  # of other environments too: their versions are compared, not files
 SQLITE = "sqlite:///"
 # Every run of the database that shows the study or one of its trials, with all its tags.
 RUNS = """
@@ -181,7 +182,8 @@ def _described(value: Any) -> Iterator[object]:
 def _read(study: Study, described: Iterable[object]) -> list[object]:
     """The hashes of the files that a study names, or that its file has imported, and of spaces."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    imported = {str(Path(file).resolve()) for file in modules if file and is_users(file)}
+    own = (file for file in modules if file and LIBRARIES not in file and is_users(file))
+    imported = {str(Path(file).resolve()) for file in own}
     texts = {text for text in described if isinstance(text, str) and 0 < len(text) < LONGEST_PATH}
     beside = Path(study.file).resolve().parent
     named = {str(place / text) for text in texts if "\0" not in text for place in (Path(), beside)}
