@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
 import sys
 import tempfile
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.failures import first_failed, remedies, troubles
 from ablate.engine.screen import is_watched
+from ablate.engine.signals import stopped_by_signals
 from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.results.copied import copied_from
@@ -253,7 +252,7 @@ def _run_plan(
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
-            with _stopped_by_signals(schedule), contextlib.closing(schedule):
+            with stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
             ended, summary = _summed_up(schedule, store)
             tables = _write_tables(summary, workspace)
@@ -458,31 +457,6 @@ class _Listener:
         self.screen.planned(record)
         self.course.update(record)
         self.recorder.update(record)
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(schedule: Any) -> Iterator[None]:
-    """Handle Ctrl-C or SIGTERM: the first stops with everything saved, the second at once."""
-    # Python lets no other thread set handlers: `ablate.run` in a thread is not stopped by signals.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        if schedule.stop_reason is not None:
-            raise KeyboardInterrupt
-        schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
-        schedule.note("stopping: saving the running trials (again to stop at once)")
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    # A background job of a shell ignores SIGINT, and should go on doing so.
-    handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
