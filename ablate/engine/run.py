@@ -9,28 +9,28 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import signal
 import sys
 import tempfile
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import markdown, text
-from ablate.compare.material import Material
+from ablate.compare.material import Material, open_study
 from ablate.compare.study_summary import StudySummary, opened
 from ablate.compare.table.provenance import contents_of
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
+from ablate.engine import finished
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.failures import first_failed, remedies, troubles
 from ablate.engine.screen import is_watched
+from ablate.engine.signals import stopped_by_signals
 from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.results.copied import copied_from
@@ -86,6 +86,12 @@ class Ended:
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
     reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
     page: str = ""  # the end of the URL of its page in MLflow; empty if no server has it
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the same run again would find nothing to do, to deliver or to say."""
+        told = self.interrupted or self.closed or self.unrecorded or self.reused
+        return not told and bool(self.page)
 
 
 def run(
@@ -151,6 +157,9 @@ def run_study(
     check_not_carrying()
     loaded = _checked(study)
     check_analyses(loaded)
+    made = finished.made_from(loaded, scale, workspace, command)
+    if nothing_left := finished.unchanged(workspace, loaded, scale, made):
+        return _opened_again(workspace, *nothing_left, options)
     make_folders(workspace)
     # Before the plan: an arm's trials name the files that workers execute for it.
     loaded = _with_code(loaded, scale, workspace, options)
@@ -158,13 +167,40 @@ def run_study(
     plan = make_plan(loaded, scale, data=workspace.data, command=command, stores=known)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
+    data = finished.data_of(workspace)
     # Only what dead processes left: other studies may run in this workspace now.
     sweep(workspace.folder, temporary_folders())
     # A lock of its own: a driver with another store and this workspace would write to the log.
     log = log_held(workspace, plan.record.key) if plan.searches else contextlib.nullcontext()
     with held(workspace, plan.record.key) as lease, log:
         _sweep_study(workspace.store, plan.record)
-        return _run_plan(plan, workspace, options, lease)
+        finished.forget(workspace, plan.record.key)
+        ended = _run_plan(plan, workspace, options, lease)
+        if ended.is_whole:
+            finished.note(workspace, ended.record, made, data, ended.page)
+        return ended
+
+
+def _opened_again(
+    workspace: Workspace, record: study_record.StudyRecord, page: str, options: RunOptions
+) -> Ended:
+    """A study that has nothing left to do, as its last run left it."""
+    from ablate.engine.screen import Screen
+
+    material = open_study(workspace.store, record.key)
+    stream = io.StringIO() if options.quiet or sys.stdout is None else None
+    with Screen(record, interactive=False if stream else None, stream=stream) as screen:
+        for trial_id, journal in material.journals.items():
+            screen.finished(trial_id, journal)
+    return Ended(
+        record=record,
+        summary=material.summary,
+        journals=material.journals,
+        interrupted=None,
+        closed=None,
+        unrecorded="",
+        page=page,
+    )
 
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
@@ -216,7 +252,7 @@ def _run_plan(
             schedule = Schedule(plan, store, open_search(workspace.searches), listener)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
-            with _stopped_by_signals(schedule), contextlib.closing(schedule):
+            with stopped_by_signals(schedule), contextlib.closing(schedule):
                 _drive(schedule, workspace, options)
             ended, summary = _summed_up(schedule, store)
             tables = _write_tables(summary, workspace)
@@ -421,31 +457,6 @@ class _Listener:
         self.screen.planned(record)
         self.course.update(record)
         self.recorder.update(record)
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(schedule: Any) -> Iterator[None]:
-    """Handle Ctrl-C or SIGTERM: the first stops with everything saved, the second at once."""
-    # Python lets no other thread set handlers: `ablate.run` in a thread is not stopped by signals.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        if schedule.stop_reason is not None:
-            raise KeyboardInterrupt
-        schedule.stop_reason = f"stopped by {signal.Signals(number).name}"
-        schedule.note("stopping: saving the running trials (again to stop at once)")
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    # A background job of a shell ignores SIGINT, and should go on doing so.
-    handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
