@@ -114,7 +114,7 @@ class Pretended(Tensor):
             strides=numbers.stride(),
             storage_offset=numbers.storage_offset(),
             dtype=numbers.dtype,
-            device=f"{NAME}:0",
+            device=torch.device(NAME, 0),
         )
         made.numbers = numbers
         return made
@@ -198,9 +198,7 @@ def _stays(func: Any, asked: Any, there: list[Pretended], args: Any) -> bool:
     return not there if asked is None else torch.device(asked).type != NAME
 
 
-def _note(
-    func: Any, there: list[Pretended], here: list[Tensor], args: Any, stays: bool
-) -> None:
+def _note(func: Any, there: list[Pretended], here: list[Tensor], args: Any, stays: bool) -> None:
     crosses = func is aten._to_copy.default or func is aten.copy_.default
     if crosses and there and stays:
         return _border.note(LEAVES)
@@ -210,13 +208,13 @@ def _note(
         return _border.note(CREATED)
     if func in WAITING:
         _border.note(WAITING[func])
-    if func in INDEXED and any(x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]):
+    if func in INDEXED and any(
+        x is not None and x.dtype in (torch.bool, torch.uint8) for x in args[1]
+    ):
         _border.note("a shape depends on values")
-    mixed = [x for x in here if x.dim()]
+    mixed = [tuple(x.shape) for x in here if x.dim()]
     if mixed and there:
-        raise RuntimeError(
-            f"{func} of tensors on both devices; of the processor: {[tuple(x.shape) for x in mixed]}"
-        )
+        raise RuntimeError(f"{func} of tensors on both devices; of the processor: {mixed}")
     return None
 
 

@@ -1,6 +1,8 @@
 """Trials of the pretended device, in a process of their own: what was noted, as JSON.
 
-    python -m tests.support.pretended_trials (text | pairs | twins)
+    python -m tests.support.pretended_trials < MODELS.json
+
+The models are the values of each by its name; without any, code that must be noticed runs instead.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -26,7 +28,6 @@ from ablate.trial.task import Place
 from ablate.trial.training.sentence_pairs import Pairs
 from ablate.trial.training.stream import Stream
 from ablate.trial.training.training import Training
-from tests.contracts.test_combinations import COMBINATIONS, Combination, values_of
 from tests.support import pretended, trials
 
 PHASES = {
@@ -38,34 +39,21 @@ PHASES = {
 }
 
 
-def each_once(kind: str) -> Iterator[Combination]:
-    """Combinations in which every technique occurs, out of those in which every pair does."""
-    left = {item for chosen in COMBINATIONS[kind] for item in chosen.items()}
-    while left:
-        best = max(COMBINATIONS[kind], key=lambda chosen: len(left & {*chosen.items()}))
-        left -= {*best.items()}
-        yield best
-
-
-def main(kind: str) -> None:
-    kept = pretended.set_up()  # as long as this process
+def main(models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     border = pretended.Border()
-    if kind == "twins":
-        return print(json.dumps(twins(border)))
+    if not models:
+        return twins(border)
     _adapt(border)
-    data = tempfile.mkdtemp()
-    open_corpus(CorpusConfig(), data)
-    wrong, models = {}, list(each_once(kind))
-    for chosen in models:
-        if said := compared(values_of(chosen), data, border):
-            wrong[" ".join(chosen.values())] = said
-    notes = sorted({(phase, what, where) for phase, what, where in border.notes})
-    print(json.dumps({"wrong": wrong, "notes": notes, "models": models}))
-    del kept
+    with tempfile.TemporaryDirectory() as data:
+        open_corpus(CorpusConfig(), data)
+        said = {name: compared(values, data, border) for name, values in models.items()}
+    wrong = {name: what for name, what in said.items() if what is not None}
+    return {"wrong": wrong, "notes": sorted(border.notes)}
 
 
-def compared(values: Any, data: str, border: pretended.Border) -> Any:
-    """What is wrong with a trial of the device, whose checkpoint the processor trains on, too."""
+def compared(values: Mapping[str, Any], data: str, border: pretended.Border) -> Any:
+    """What is wrong with a trial of the device, whose checkpoint the processor trains on, too:
+    None, what stayed on the processor, the outcome, or the two losses."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
         trial = trials.made(values, data, device=pretended.NAME)
@@ -148,4 +136,5 @@ def _during(border: pretended.Border, phase: str, function: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    kept = pretended.set_up()  # as long as this process
+    print(json.dumps(main(json.load(sys.stdin))))
