@@ -123,10 +123,10 @@ def _batches(
 def pairs_nll(model: LanguageModel, text: PairText, split: str, size: int) -> float:
     """Mean nats per token of the target, <eos> included."""
     model.eval()
-    total, count = torch.zeros((), dtype=torch.float64), 0
+    total, count = torch.zeros((), dtype=torch.float64, device=model.device), 0
     for _, batch in _batches(model, text, split, size):
         nll_N = token_nll(forced(model, batch).mixture, batch.targets_N)
-        total += nll_N.double().sum().cpu()
+        total += nll_N.double().sum()
         count += len(nll_N)
     return total.item() / count
 

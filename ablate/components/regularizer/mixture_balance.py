@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+import torch
 from torch import Tensor, nn
 
 from ablate.components import CombinationError, LanguageModel, Pass, Regularizer, register, setting
@@ -99,4 +100,6 @@ class MixtureBalance(Regularizer):
             return prior_NJ[None]  # the paper's sum is over steps and rows alike
         row_N = passed.kept_N % rows
         sum_BJ = prior_NJ.new_zeros(rows, prior_NJ.shape[1]).index_add(0, row_N, prior_NJ)
-        return (sum_BJ / row_N.bincount(minlength=rows)[:, None])[None]
+        # Not `bincount`, which waits for a GPU to learn how long its result is.
+        num_B = prior_NJ.new_zeros(rows).index_add(0, row_N, torch.ones_like(prior_NJ[:, 0]))
+        return (sum_BJ / num_B[:, None])[None]

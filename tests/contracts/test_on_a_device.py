@@ -1,0 +1,96 @@
+"""On another device nothing stays on the processor, and the loops do not wait for the device.
+
+No GPU is needed: `tests/support/pretended.py` has a device whose border is watched. Models in which
+every technique of every slot occurs train, save, go on from their checkpoints on the device, and
+are judged; the processor goes on from the same checkpoints, to the same losses.
+
+Every place where a step or a validation waits, or the processor works for it, is below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.contracts.test_combinations import COMBINATIONS, Combination, values_of
+
+READ, SHAPE = "a number is read", "a shape depends on values"
+CREATED, ENTERS = "made on the processor", "enters the device"
+EACH_WORD = "characters.py: Characters.forward"  # spells each word of a window once, not each token
+PAIRS = {"_real", "padded", "pair_batch", "source_batch"}  # texts stay in main memory, and batches
+EXPECTED = {  # are filled up there
+    ("step", READ, "components/optimizer/soap.py: eigenvectors"),  # as torch's `eigh` does itself
+    ("step", SHAPE, f"components/words/{EACH_WORD}"),
+    ("validation", SHAPE, f"components/words/{EACH_WORD}"),
+    # The noise moves once, before the first update.
+    ("step", ENTERS, "components/loss/nce.py: UnigramNoise._move.<locals>.<genexpr>"),
+}
+STREAM = {
+    ("step", CREATED, "trial/training/stream.py: Stream.update"),  # which rows a part has
+    ("validation", READ, "trial/training/evaluation.py: rows_nll"),  # once, at its end
+}
+SENTENCES = {
+    ("step", SHAPE, "model/flow.py: Pass.kept"),  # of pairs of steps, how many are in sentences
+    ("step", CREATED, "trial/training/sentence_pairs.py: Pairs.update"),
+    ("validation", READ, "model/sentences.py: pairs_nll"),  # once, at its end
+    ("validation", CREATED, "data/pairs.py: Pairs._ragged"),
+    ("validation", CREATED, "model/sentences.py: in_order"),
+    ("validation", CREATED, "model/sentences.py: lengths_of"),
+    *(
+        (phase, CREATED, f"model/sentences.py: {f}")
+        for phase in ("step", "validation")
+        for f in PAIRS
+    ),
+    *(
+        (phase, ENTERS, f"model/sentences.py: {batch}_batch")
+        for phase in ("step", "validation")
+        for batch in ("pair", "source")
+    ),
+}
+
+
+def each_once(combinations: Sequence[Combination]) -> Iterator[Combination]:
+    """Combinations in which every technique occurs, out of those in which every pair does."""
+    left = {item for chosen in combinations for item in chosen.items()}
+    while left:
+        best = max(combinations, key=lambda chosen: len(left & {*chosen.items()}))
+        left -= {*best.items()}
+        yield best
+
+
+def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """What a process of its own says: torch cannot forget a device."""
+    command = [sys.executable, "-m", "tests.support.pretended_trials"]
+    environment = {**os.environ, "ABLATE_NATIVE": "off", "OMP_NUM_THREADS": "1"}
+    given = json.dumps(models)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "own"), [("text", STREAM), ("pairs", SENTENCES)])
+def test_every_technique_trains_on_a_device_and_waits_for_it_nowhere_else(kind, own):
+    chosen = list(each_once(COMBINATIONS[kind]))
+    found = noted({" ".join(c.values()): values_of(c) for c in chosen})
+    assert found["wrong"] == {}
+    assert {tuple(note) for note in found["notes"]} == EXPECTED | own
+
+
+@pytest.mark.slow
+def test_what_crosses_the_border_or_waits_is_noticed():
+    assert noted({}) == {
+        **dict.fromkeys(("item", "branch", "list"), READ),
+        **dict.fromkeys(("mask", "put", "nonzero", "unique"), SHAPE),
+        "cpu": "leaves the device",
+        "to": f"{ENTERS}, {CREATED}",
+        "created": CREATED,
+        "mixed": "aten.add.Tensor of tensors on both devices",
+        "none": "",
+    }
