@@ -10,10 +10,13 @@ Run        ablate study studies/transformer_ladder.py                 laptop: fo
 Cost       `ablate plan studies/transformer_ladder.py [--scale NAME]` says.
 
 Width, depth and training tokens rise together. Rates and first weights are transferred by muP from
-the smallest rung, where they were tuned for no arm.
+the smallest rung, where they were tuned for no arm. The mixture's vectors are linear, as DOC's Eq. 11
+has them: with a tanh (MoS) it stays on a plateau at these settings (docs/notes/log.md).
 """
 
 from ablate import Arm, Ladder, Scale, Study, smoke, table
+
+MIXTURE = {"head": "doc", "head.experts": (4,), "head.latent_activation": "none"}
 
 
 def ladder(widths: tuple[int, ...], layers: tuple[int, ...], tokens: tuple[int, ...]) -> Ladder:
@@ -71,7 +74,7 @@ study = Study(
     design=table(
         Arm("untied, AdamW", {"head.tied": False}),
         Arm("tied", {}),
-        Arm("mixture", {"head": "mos", "head.experts": 4, "head.tied": False}),
+        Arm("mixture", {**MIXTURE, "head.tied": False}),
         Arm(
             "Muon", {"head.tied": False, "optimizer": "muon", "optimizer.rest_learning_rate": 0.01}
         ),

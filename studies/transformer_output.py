@@ -15,11 +15,13 @@ Cost       `ablate plan studies/transformer_output.py [--scale NAME]` says.
 All arms have the same number of parameters or, at the scales `..._operations`, the same number of
 floating point operations for each training token. What a technique adds is taken from the units of
 the backbone. A mixture of four softmaxes has few parameters of its own and many operations.
-Settings are the same for all arms, and were tuned for none of them.
+Settings are the same for all arms, and were tuned for none of them. Vectors of mixtures are linear,
+as DOC's Eq. 11 has them: with a tanh they stay on a plateau at these settings (docs/notes/log.md).
 """
 
 from ablate import Scale, Study, equal, factorial, smoke
 
+LINEAR = {"head": "doc", "head.latent_activation": "none"}
 SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}
 GPU = {
     "corpus.merges": 8000,
@@ -75,8 +77,8 @@ study = Study(
         {
             "mixture": {
                 "none": {},
-                "last layer": {"head": "mos", "head.experts": 4},
-                "two layers": {"head": "doc", "head.experts": (2, 2)},
+                "last layer": {**LINEAR, "head.experts": (4,)},
+                "two layers": {**LINEAR, "head.experts": (2, 2)},
             },
             "gate": {"no": {}, "yes": {"gate": "iog", "gate.dropout": 0.0}},
             "dual": {"no": {}, "yes": {"bridge": "dual"}},

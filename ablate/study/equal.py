@@ -52,7 +52,9 @@ def equal(
                 continue
             given = {**values, **changes}
             fields = [field, *(name for name, of in (same or {}).items() if of == field)]
-            largest = _largest(given, fields, step, lambda key: size(key, vocabulary) <= limit)
+            largest = step * _largest(
+                lambda n, v=given, f=fields, s=step: size(_key(v, f, n * s), vocabulary), limit
+            )
             if not largest:
                 raise StudyError(
                     f"equal: a model with {field} = {step} has more than {limit:,} {what}. "
@@ -64,19 +66,23 @@ def equal(
     return sized
 
 
-def _largest(values: Values, fields: Sequence[str], step: int, fits: Callable[[Key], bool]) -> int:
-    """Return the largest multiple of `step` that fits, by doubling and halving; 0 if none does."""
+def _largest(size: Callable[[int], float], limit: float) -> int:
+    """Return the largest n with size(n) <= limit, of a size that grows with n; 0 if there is none.
 
-    def does(steps: int) -> bool:
-        return fits(_key({**values, **dict.fromkeys(fields, steps * step)}))
-
+    A size is nearly a polynomial of n: a straight line between two of them is a good guess.
+    """
     low, high = 0, 1
-    while high <= MOST and does(high):
-        low, high = high, 2 * high
+    while high <= MOST and size(high) <= limit:
+        low, high = high, 8 * high
+    turn = 0
     while high - low > 1:
+        turn += 1
         middle = (low + high) // 2
-        low, high = (middle, high) if does(middle) else (low, middle)
-    return low * step
+        if low and turn % 3:  # every third guess halves what is left, whatever the curve
+            slope = (size(high) - size(low)) / (high - low)
+            middle = low + max(1, min(int((limit - size(low)) / slope), high - low - 1))
+        low, high = (middle, high) if size(middle) <= limit else (low, middle)
+    return low
 
 
 def _has(values: Values, field: str) -> bool:
@@ -85,10 +91,11 @@ def _has(values: Values, field: str) -> bool:
     return part is not None and name in {each.name for each in dataclasses.fields(part)}
 
 
-def _key(values: Values) -> Key:
-    """Values as a key of a cache: arms of one study ask for the same sizes again and again."""
-    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return tuple(sorted({**values, **lists}.items()))
+def _key(values: Values, fields: Sequence[str], number: int) -> Key:
+    """The values with these fields, as a key of a cache: every arm is sized again and again."""
+    changed = {**values, **dict.fromkeys(fields, number)}
+    hashable = {k: tuple(v) if isinstance(v, list) else v for k, v in changed.items()}
+    return tuple(sorted(hashable.items()))
 
 
 @functools.lru_cache(maxsize=10_000)

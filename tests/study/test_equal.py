@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ablate.config.resolve import resolve
 from ablate.errors import StudyError
 from ablate.model.assemble import count_parameters
 from ablate.study.cost import flops_per_token
-from ablate.study.equal import equal
+from ablate.study.equal import _largest, equal
 
 VOCABULARY = 50
 SOFTMAX = {"head": "softmax", "head.tied": True, "optimizer": "adamw"}
@@ -69,3 +71,16 @@ def test_what_cannot_be_is_refused() -> None:
     for wrong in ({}, {"backbone.units": 0}):
         with pytest.raises(StudyError, match="fields, each with a step"):
             equal(parameters=1, vocabulary=VOCABULARY, by=wrong)
+
+
+@given(
+    st.tuples(*[st.integers(0, 9)] * 3).filter(any),
+    st.integers(0, 10**6),
+)
+def test_the_largest_number_is_found_however_a_size_grows(factors, limit) -> None:
+    def size(n: int) -> int:
+        a, b, c = factors
+        return a * n**3 + b * n**2 + c * n
+
+    found = _largest(size, limit)
+    assert size(found) <= limit < size(found + 1)
