@@ -10,9 +10,8 @@ Run        ablate study studies/transformer_ladder.py                 laptop: fo
 Cost       `ablate plan studies/transformer_ladder.py [--scale NAME]` says.
 
 Width, depth and training tokens rise together. Rates and first weights are transferred by muP from
-the smallest rung, where they were tuned for no arm. The vectors of the mixture are linear, as in Eq.
-11 of DOC's paper:
-with a tanh (MoS) it stays on a plateau at these settings (docs/notes/log.md).
+the smallest rung, where they were tuned for no arm. The vectors of the mixture are linear, as in
+DOC's Eq. 11: with a tanh (MoS) it stays on a plateau at these settings (docs/notes/log.md).
 """
 
 from ablate import Arm, Ladder, Scale, Study, smoke, table
