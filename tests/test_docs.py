@@ -142,7 +142,8 @@ def wrong_words(piece: str) -> list[str]:
     if match[1] not in commands.names():
         return [match[1]]
     options = options_of(match[1])
-    return [word for word in re.findall(r"(?<!\S)--?[a-z][\w-]*", match[2]) if word not in options]
+    own = match[2].partition(" -- ")[0]  # what follows is for another command, as sbatch
+    return [word for word in re.findall(r"(?<!\S)--?[a-z][\w-]*", own) if word not in options]
 
 
 @EACH_PAGE
