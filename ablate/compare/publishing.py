@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import markdown
-from ablate.compare.material import Material, open_begun
+from ablate.compare.material import Material, open_begun, open_parts
 from ablate.compare.table import provenance
 from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
@@ -47,12 +47,19 @@ tables are made of, without weights. Nothing below is typed by hand.
 
 def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecord]:
     """Copy studies into the folder, and write its README; return their records."""
-    chosen = [open_begun(store, name) for name in names]  # all are found before any is written
+    # All are found before any is written.
+    chosen = [one for name in names for one in _begun_parts(store, name)]
     published = Store(str(folder.absolute()))
     for material in chosen:
         _copy(material, store, published)
     write_whole(folder / README, readme(published, folder.resolve().name).encode())
     return [material.record for material in chosen]
+
+
+def _begun_parts(store: Store, name: str) -> list[Material]:
+    """The study of this name, or each corpus or rung of a scale of several that has begun."""
+    parts = [one for one in open_parts(store, name) if one.journals]
+    return parts or [open_begun(store, name)]
 
 
 def _copy(material: Material, store: Store, published: Store) -> None:

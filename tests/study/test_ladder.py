@@ -14,6 +14,7 @@ from ablate.commands.status import show_status
 from ablate.commands.table import show_table
 from ablate.compare.material import open_parts, open_study
 from ablate.compare.page import sections_of
+from ablate.compare.publishing import publish
 from ablate.errors import ConfigError, StudyError
 from ablate.study.designs import table
 from ablate.study.overrides import Overrides, overridden
@@ -139,6 +140,8 @@ def test_one_table_figure_page_and_status_are_over_all_rungs(workspace, tmp_path
     assert "On each rung of the ladder, and over all" in titles
     assert "Over the rungs of the ladder" in titles
     assert report(workspace, "q@s", still=True).count("report.html") == 4
+    published = publish(store, ["q@s"], tmp_path / "published")
+    assert [record.key for record in published] == [f"q@s.{rung}" for rung in WIDTHS]
     files = Files(str(tmp_path), ("svg",))
     assert "ladder.svg" in plot(workspace, "q@s", (), files)
     with pytest.raises(ConfigError, match=r"Instead: ablate plot q@s\.12 deltas"):
