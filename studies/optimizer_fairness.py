@@ -28,7 +28,7 @@ PAIRS = [(name, other) for name in OPTIMIZERS for other in OPTIMIZERS if name !=
 INHERIT = {f"{name} as {other}": Inherit(other, over=[f"Rate of {name}"]) for name, other in PAIRS}
 LSTM = {
     "backbone": "lstm",
-    "backbone.initial_range": 0.3,  # from narrower starts, SGD stays on a plateau (docs/notes/log.md)
+    "backbone.initial_range": 0.3,  # SGD stays on a plateau otherwise (docs/notes/log.md)
     "evaluator.standard.stride": None,  # it reads on from window to window
 }
 SMALL = {**LSTM, "corpus.level": "bpe", "corpus.merges": 1000}
