@@ -31,13 +31,12 @@ LSTM = {
     "backbone.initial_range": 0.3,  # SGD stays on a plateau otherwise (docs/notes/log.md)
     "evaluator.standard.stride": None,  # it reads on from window to window
 }
-SMALL = {**LSTM, "corpus.level": "bpe", "corpus.merges": 1000}
+SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}
 GPU = {
+    "corpus.level": "bpe",
     "corpus.merges": 8000,
-    "corpus.train_tokens": 20_000_000,
     "backbone.units": 1024,
     "embedding.size": 1024,
-    "training.epochs": 1,
     "training.window": 128,
 }
 
@@ -51,19 +50,13 @@ def scale(trials: int, **words: Any) -> Scale:
         batch=2,
         inherit=INHERIT,
     )
-    return Scale(seeds=1, search=search, **words)
+    changes = {**LSTM, **words.pop("changes", {})}
+    return Scale(seeds=1, search=search, changes=changes, **words)
 
 
-laptop = scale(4, corpus="grammar", column="laptop", changes=LSTM)
+laptop = scale(4, corpus="grammar", column="laptop")
 small = scale(6, corpus="ptb", column="small", changes=SMALL)
-gpu = scale(
-    12,
-    corpus="wikitext-103",
-    column="small",
-    changes={**SMALL, **GPU},
-    gpus=1,
-    precision="bfloat16",
-)
+gpu = scale(12, corpus="wikitext-103", column="gpu", changes=GPU, gpus=1, precision="bfloat16")
 
 BRIEF = ["SGD", "AdamW", "AdamW as SGD"]
 

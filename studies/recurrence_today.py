@@ -19,15 +19,8 @@ from typing import Any
 from ablate import Arm, Scale, Search, Study, equal, smoke, table
 
 SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}
-GPU = {
-    "corpus.merges": 8000,
-    "corpus.train_tokens": 20_000_000,
-    "training.epochs": 1,
-    "training.window": 512,
-    "training.valid_window": 512,
-    "evaluator.standard.window": 512,
-}
-STEPS = {"lstm": 1, "mogrifier": 1, "irlm": 1, "mingru": 1, "xlstm": 2}  # others have heads: 8
+GPU = {"corpus.level": "bpe", "corpus.merges": 8000}
+STEPS = {"lstm": 1, "mogrifier": 1, "irlm": 1, "mingru": 1, "xlstm": 2}  # others: by heads
 WINDOWS = ("training.valid_stride", "evaluator.standard.stride")
 
 
@@ -46,7 +39,8 @@ def sized(vocabulary: int, parameters: int):
             vocabulary=vocabulary,
             parameters=parameters,
             by={
-                "backbone.units": STEPS.get(values["backbone"], 8),
+                "backbone.units": STEPS.get(values["backbone"])
+                or 2 * values.get("backbone.heads", 4),
                 "backbone.feed_forward_units": 1,
                 "backbone.inner_units": 1,
                 "backbone.state": 1,
@@ -70,8 +64,8 @@ gpu = scale(
     30_000_000,
     12,
     corpus="wikitext-103",
-    column="small",
-    changes={**SMALL, **GPU},
+    column="gpu",
+    changes=GPU,
     gpus=1,
     precision="bfloat16",
 )

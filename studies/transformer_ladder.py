@@ -47,19 +47,11 @@ small = Scale(
 )
 gpu = Scale(
     corpus="wikitext-103",
-    column="small",
+    column="gpu",
+    changes={"corpus.level": "bpe", "corpus.merges": 8000},
     seeds=3,
     gpus=1,
     precision="bfloat16",
-    changes={
-        "corpus.level": "bpe",
-        "corpus.merges": 8000,
-        "training.epochs": 1,
-        "training.window": 512,
-        "training.valid_window": 512,
-        "evaluator.standard.window": 512,
-        "evaluator.standard.stride": 256,
-    },
     ladder=ladder(
         (128, 256, 512, 768, 1024),
         (4, 6, 8, 12, 16),

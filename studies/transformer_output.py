@@ -23,17 +23,7 @@ from ablate import Scale, Study, equal, factorial, smoke
 
 LINEAR = {"head": "doc", "head.latent_activation": "none"}
 SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}
-GPU = {
-    "corpus.merges": 8000,
-    "corpus.train_tokens": 20_000_000,
-    "backbone.num_layers": 8,
-    "backbone.heads": 8,
-    "training.epochs": 1,
-    "training.window": 512,
-    "training.valid_window": 512,
-    "evaluator.standard.window": 512,
-    "evaluator.standard.stride": 256,
-}
+GPU = {"corpus.level": "bpe", "corpus.merges": 8000}
 
 
 def one_size(vocabulary: int, heads: int, gate: int = 8, **number: int):
@@ -60,8 +50,8 @@ laptop = {"corpus": "grammar", "column": "laptop"}
 small = {"corpus": "ptb", "column": "small", "changes": SMALL}
 gpu = {
     "corpus": "wikitext-103",
-    "column": "small",
-    "changes": {**SMALL, **GPU},
+    "column": "gpu",
+    "changes": GPU,
     "gpus": 1,
     "precision": "bfloat16",
 }

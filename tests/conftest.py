@@ -142,7 +142,7 @@ def texts_that_users_bring():
         source = find(config, folder)
         words = BROUGHT.get((config.name, getattr(config, "level", None)))
         if words is not None:
-            source.vocabulary = lambda: (words, words if hasattr(config, "merges") else 0)
+            source.vocabulary = lambda: (words, words if hasattr(config, "source") else 0)
         if config.name.startswith("folder:") or getattr(config, "level", None) == "bpe":
             source.digest = lambda: "brought"
         return source

@@ -57,7 +57,7 @@ def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecor
 
 
 def _begun_parts(store: Store, name: str) -> list[Material]:
-    """The study of this name, or each corpus or rung of a scale of several that has begun."""
+    """Return the named study, or all corpora or rungs of a scale that have begun."""
     parts = [one for one in open_parts(store, name) if one.journals]
     return parts or [open_begun(store, name)]
 
