@@ -19,7 +19,7 @@ from typing import Any
 from ablate import Arm, Inherit, Scale, Search, Study, smoke, table
 
 OPTIMIZERS = {
-    "SGD": {"optimizer": "sgd"},
+    "SGD": {"optimizer": "sgd", "optimizer.weight_decay": 0.0},  # the recipe's is for AdamW
     "AdamW": {"optimizer": "adamw", "optimizer.beta2": 0.98, "optimizer.weight_decay": 0.1},
     "Muon": {"optimizer": "muon", "optimizer.rest_learning_rate": 0.01},
     "SOAP": {"optimizer": "soap", "optimizer.weight_decay": 0.1},
@@ -28,7 +28,6 @@ PAIRS = [(name, other) for name in OPTIMIZERS for other in OPTIMIZERS if name !=
 INHERIT = {f"{name} as {other}": Inherit(other, over=[f"Rate of {name}"]) for name, other in PAIRS}
 LSTM = {
     "backbone": "lstm",
-    "backbone.initial_range": 0.3,  # SGD stays on a plateau otherwise (docs/notes/log.md)
     "evaluator.standard.stride": None,  # it reads on from window to window
 }
 SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}

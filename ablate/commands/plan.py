@@ -31,6 +31,7 @@ from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
 from ablate.study import cost
 from ablate.study.file import load
+from ablate.study.kept import kept_settings
 from ablate.study.ladder import rung_notes
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
@@ -79,6 +80,7 @@ def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
         f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
         f"base arm '{plan.record.base_arm}'",
         *_text(plan, workspace),
+        *kept_settings(plan),
         *_looks(plan.record),
     ]
     below = [
@@ -102,6 +104,7 @@ def answer(
     notes = [
         *_changed(plan),
         *rung_notes(plan.scale),
+        *kept_settings(plan),
         *_looks(record),
         *_searches(plan),
         *_finds(plan, workspace.store),

@@ -26,7 +26,8 @@ from ablate.study.overrides import overridden
 from ablate.study.several import scales_of
 
 if TYPE_CHECKING:
-    from ablate.engine.run import Ended, RunOptions
+    from ablate.engine.drive import RunOptions
+    from ablate.engine.run import Ended
     from ablate.study.study import Study
 
 EXAMPLE = "ablate study studies/x.py"
@@ -67,7 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
-    from ablate.engine.run import RunOptions
+    from ablate.engine.drive import RunOptions
     from ablate.study.replicate import replicated
 
     changes = _options.overrides(options)

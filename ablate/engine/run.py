@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,11 +25,11 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
 from ablate.engine import finished
 from ablate.engine.analyses import analyse, check_analyses
-from ablate.engine.cores import room_for
+from ablate.engine.drive import RunOptions, drive
 from ablate.engine.failures import first_failed, remedies, troubles
-from ablate.engine.screen import is_watched
+from ablate.engine.screen import announce, is_watched
 from ablate.engine.signals import stopped_by_signals
-from ablate.errors import ConfigError, DamagedError, Interrupted, StoreError, TrialError
+from ablate.errors import DamagedError, Interrupted, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.results.copied import copied_from
 from ablate.store import journal as journals
@@ -41,7 +39,7 @@ from ablate.store.epoch import Epoch
 from ablate.store.files import PARTIAL
 from ablate.store.journal import Journal
 from ablate.store.lease import Lease
-from ablate.store.leftovers import owned_folder, sweep, sweep_partial, temporary_folders
+from ablate.store.leftovers import sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
 from ablate.study.carried import Uncarried, carried, check_not_carrying, revise_uncopied
@@ -49,29 +47,6 @@ from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
 from ablate.study.study import Study, check
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How a study is run; no option changes its results."""
-
-    local: bool = False
-    workers: int | None = None
-    address: str | None = None
-    verbose: bool = False
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        if self.local and (self.workers or 1) > 1:
-            raise ConfigError(
-                f"--local runs one trial at a time, and --workers {self.workers} needs Ray. "
-                "Leave out one of the two."
-            )
-        if self.local and self.address:
-            raise ConfigError(
-                "--local runs in this process, and --cluster on the Ray at an address. "
-                "Leave out one of the two."
-            )
 
 
 @dataclass(frozen=True)
@@ -160,6 +135,9 @@ def run_study(
     made = finished.made_from(loaded, scale, workspace, command)
     if nothing_left := finished.unchanged(workspace, loaded, scale, made):
         return _opened_again(workspace, *nothing_left, options)
+    if not options.quiet:
+        key = study_record.study_key(loaded.name, loaded.scale(scale)[0])
+        announce(f"{key}: planning its trials")
     make_folders(workspace)
     # Before the plan: an arm's trials name the files that workers execute for it.
     loaded = _with_code(loaded, scale, workspace, options)
@@ -253,7 +231,7 @@ def _run_plan(
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with stopped_by_signals(schedule), contextlib.closing(schedule):
-                _drive(schedule, workspace, options)
+                drive(schedule, workspace, options)
             ended, summary = _summed_up(schedule, store)
             tables = _write_tables(summary, workspace)
             if schedule.complete:
@@ -327,73 +305,6 @@ def _is_older(stored: Journal, ended: Journal) -> bool:
         for j in (ended, stored)
     )
     return theirs == own[: len(theirs)]
-
-
-def _drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
-    if schedule.exhausted:
-        return
-    if options.local:
-        from ablate.trial.run import check_gpus
-        from ablate.tune import local
-
-        check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
-        local.run(schedule, lambda trial: _order(trial, workspace))
-        return
-    from ablate.data.travel import send, send_files
-    from ablate.tune.cluster import drive as cluster
-
-    plan = schedule.plan
-    fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()
-    # Workers start in another folder, where a relative path would lead elsewhere.
-    path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
-
-    def order(trial: Trial) -> dict[str, Any]:
-        if not more:
-            return {**_order(trial, workspace), "path": path}
-        files = {"files": send_files([*trial.config.files.values()], workspace.store)}
-        read = parcels.get(trial.corpus_digest) or parcels[plan.record.corpus_digest]
-        return {**_order(trial, workspace), **more, **files, "corpus": read}
-
-    with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
-        if fleet.address not in (None, "local"):
-            more = _order_to_other_hosts(plan, folder / "parcel")
-            parcels = {
-                digest: data and send(data, workspace.data, workspace.store)
-                for digest, data in plan.texts.items()
-            }
-            fleet = replace(fleet, working_dir=str(folder / "parcel"))
-        cluster.run(schedule, fleet, order)
-
-
-def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
-    return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
-
-
-def _order_to_other_hosts(plan: Plan, folder: Path) -> dict[str, Any]:
-    """Return the further entries of an order to workers on other hosts: no folder of this host."""
-    from ablate.tune.cluster.parcel import pack
-
-    return {
-        "data": "",
-        "study": plan.record.key,
-        "modules": pack(plan.study.file, plan.study.techniques, folder),
-    }
-
-
-def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
-    from ablate.tune.cluster.drive import Fleet
-
-    address = options.address or os.environ.get("RAY_ADDRESS")
-    here = room_for(plan.scale.threads)
-    return Fleet(
-        workers=options.workers or (here if address in (None, "local") else None),
-        cpus_per_trial=plan.scale.threads,
-        gpus_per_trial=plan.scale.gpus,
-        address=address,
-        verbose=options.verbose,
-        tmp=str(workspace.folder / "ray"),
-        advice=f"Everything that was saved is kept; resume with: {plan.record.resume}",
-    )
 
 
 def _checked(study: Study | str | Path) -> Study:

@@ -6,6 +6,7 @@ times a second and shows it. It shows validation only: the test split is for the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -298,6 +299,14 @@ def _text(text: str, style: str = "") -> Any:
 def is_watched() -> bool:
     """Return whether a terminal or a notebook shows what this process prints."""
     return is_notebook() or _is_terminal(sys.stdout)
+
+
+def announce(text: str) -> None:
+    """Print a line at once, before there is a study to show: imports and plans take seconds."""
+    if sys.stdout is None or is_notebook():
+        return
+    with contextlib.suppress(OSError, ValueError):  # as a screen's: nobody reads it
+        print(printable(text), flush=True)
 
 
 def _presenter(

@@ -24,6 +24,7 @@ from ablate.redaction import redacted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
+OPENING_SECONDS = 5.0  # at most, before the server is asked: MLflow's import would slow the start
 LIVE_SECONDS = 10.0  # between two deliveries of a running trial
 FIRST_SECONDS = 2.0  # a trial that finishes sooner is delivered only once
 COURSE_SHARE = 20  # the study's numbers take at most a twentieth of the time
@@ -135,6 +136,8 @@ class BackgroundRecorder:
         return self._result
 
     def _work(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._due or self._closing, OPENING_SECONDS)
         while not self._closing:
             try:
                 self._open_and_deliver()

@@ -15,7 +15,7 @@ from ablate.commands.table import show_table
 from ablate.compare.material import open_parts, open_study
 from ablate.compare.page import sections_of
 from ablate.data import own
-from ablate.engine.run import RunOptions
+from ablate.engine.drive import RunOptions
 from ablate.errors import ConfigError, StudyError, TrialError
 from ablate.store import study_record
 from ablate.study.designs import table

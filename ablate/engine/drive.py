@@ -1,0 +1,108 @@
+"""Where a study's trials run, one after another here or over Ray, and what workers are sent."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ablate.config.identity import Trial
+from ablate.engine.cores import room_for
+from ablate.errors import ConfigError
+from ablate.store.leftovers import owned_folder
+from ablate.store.workspace import Workspace
+from ablate.study.planned import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a study is run; no option changes its results."""
+
+    local: bool = False
+    workers: int | None = None
+    address: str | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.local and (self.workers or 1) > 1:
+            raise ConfigError(
+                f"--local runs one trial at a time, and --workers {self.workers} needs Ray. "
+                "Leave out one of the two."
+            )
+        if self.local and self.address:
+            raise ConfigError(
+                "--local runs in this process, and --cluster on the Ray at an address. "
+                "Leave out one of the two."
+            )
+
+
+def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
+    """Run the schedule's trials until none is left or it is stopping."""
+    if schedule.exhausted:
+        return
+    if options.local:
+        from ablate.trial.run import check_gpus
+        from ablate.tune import local
+
+        check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
+        local.run(schedule, lambda trial: _order(trial, workspace))
+        return
+    from ablate.data.travel import send, send_files
+    from ablate.tune.cluster import drive as cluster
+
+    plan = schedule.plan
+    fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()
+    # Workers start in another folder, where a relative path would lead elsewhere.
+    path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
+
+    def order(trial: Trial) -> dict[str, Any]:
+        if not more:
+            return {**_order(trial, workspace), "path": path}
+        files = {"files": send_files([*trial.config.files.values()], workspace.store)}
+        read = parcels.get(trial.corpus_digest) or parcels[plan.record.corpus_digest]
+        return {**_order(trial, workspace), **more, **files, "corpus": read}
+
+    with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
+        if fleet.address not in (None, "local"):
+            more = _order_to_other_hosts(plan, folder / "parcel")
+            parcels = {
+                digest: data and send(data, workspace.data, workspace.store)
+                for digest, data in plan.texts.items()
+            }
+            fleet = replace(fleet, working_dir=str(folder / "parcel"))
+        cluster.run(schedule, fleet, order)
+
+
+def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
+    return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+
+
+def _order_to_other_hosts(plan: Plan, folder: Path) -> dict[str, Any]:
+    """Return the further entries of an order to workers on other hosts: no folder of this host."""
+    from ablate.tune.cluster.parcel import pack
+
+    return {
+        "data": "",
+        "study": plan.record.key,
+        "modules": pack(plan.study.file, plan.study.techniques, folder),
+    }
+
+
+def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
+    from ablate.tune.cluster.drive import Fleet
+
+    address = options.address or os.environ.get("RAY_ADDRESS")
+    here = room_for(plan.scale.threads)
+    return Fleet(
+        workers=options.workers or (here if address in (None, "local") else None),
+        cpus_per_trial=plan.scale.threads,
+        gpus_per_trial=plan.scale.gpus,
+        address=address,
+        verbose=options.verbose,
+        tmp=str(workspace.folder / "ray"),
+        advice=f"Everything that was saved is kept; resume with: {plan.record.resume}",
+    )
