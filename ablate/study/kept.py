@@ -1,8 +1,7 @@
-"""What an arm with another optimizer keeps of the settings of the one that it replaces.
+"""Settings that an arm keeps when it changes the optimizer, and that nobody set for the new one.
 
-Fields that both have remain (`merge`), although they may mean another thing: AdamW's weight decay,
-taken as SGD's, can keep a model from learning anything. So a plan names what nobody has set for the
-new one.
+Fields that both optimizers have remain (`merge`), but may mean another thing: AdamW's weight decay,
+taken as SGD's, can keep a model from learning anything. So a plan names them.
 """
 
 from __future__ import annotations
