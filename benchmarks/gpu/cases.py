@@ -1,0 +1,264 @@
+"""The table's cases, the most important first: ours against others, checked before they are timed.
+
+A case that its device has no time for is not begun: `needs` says how many seconds of a GPU's a case
+takes at most, by estimate. No case of these was ever timed on a GPU.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks import heads, recurrences
+from benchmarks.gpu import timing
+from benchmarks.gpu.table import COMPARED, MEASURED, NO_OPPONENT, Compared, Row
+from benchmarks.gpu.timing import Work
+from benchmarks.measure import agree
+from benchmarks.opponents import recurrences as loops
+from benchmarks.opponents.awd import Rates
+from benchmarks.opponents.heads import mixture_loss
+
+SECONDS, TINY_SECONDS = 4.0, 0.5  # of timing a case
+BF16_CLOSE, CLOSE = 2e-2, 1e-3  # relative, by the norm of the difference
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where, and how large, the cases are."""
+
+    device: str
+    tiny: bool
+    rate: float  # operations a second of a large product in bfloat16
+
+    def size(self, full: int, tiny: int) -> int:
+        return tiny if self.tiny else full
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """Both sides of a case, which agree."""
+
+    ours: Work
+    theirs: Work
+    notes: tuple[str, ...]
+    operations: float | None = None  # of the products alone, which both sides compute
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    name: str
+    what: str
+    against: str
+    make: Callable[[Setting], Sides] | None = None
+    compare: Callable[[Setting], Compared] | None = None  # in place of two sides
+    to_reach: float | None = None
+    memory_to_reach: float | None = None
+    needs: float = 20.0
+    compiles: bool = False
+
+
+class NoOpponent(Exception):
+    """The other side cannot run here."""
+
+
+def result_of(case: Case, setting: Setting) -> Row:
+    """Check a case, and time it."""
+    row = partial(Row, case=case.name, what=case.what, against=case.against)
+    if case.compare is not None:
+        return row(status=COMPARED, **vars(case.compare(setting)))
+    try:
+        sides = case.make(setting)  # type: ignore[misc]
+    except NoOpponent as error:
+        return row(status=NO_OPPONENT, notes=(str(error),))
+    seconds = TINY_SECONDS if setting.tiny else SECONDS
+    pairs = timing.raced(setting.device, sides.ours, sides.theirs, seconds)
+    mine, others = (timing.quartiles([pair[side] for pair in pairs]) for side in (0, 1))
+    shares = None
+    if sides.operations is not None:
+        shares = tuple(sides.operations / (ms[1] / 1000) / setting.rate for ms in (mine, others))
+    return row(
+        status=MEASURED,
+        ours_ms=mine,
+        theirs_ms=others,
+        faster=timing.quartiles([b / a for a, b in pairs]),
+        to_reach=None if setting.tiny else case.to_reach,
+        rounds=len(pairs),
+        ours_mb=timing.extra_memory(setting.device, sides.ours),
+        theirs_mb=timing.extra_memory(setting.device, sides.theirs),
+        memory_to_reach=None if setting.tiny else case.memory_to_reach,
+        share_of_products=shares,
+        notes=sides.notes,
+    )
+
+
+def checked(ours: Work, theirs: Work, close: float, *, compiles: bool = False) -> tuple[str, ...]:
+    """Run both sides once: they must agree. What was compiled may fail, and takes its time."""
+    start = time.perf_counter()
+    try:
+        other = theirs()
+    except Exception as error:
+        if not compiles:
+            raise
+        raise NoOpponent(f"compiling failed: {first_line(error)}") from error
+    spent = time.perf_counter() - start
+    _agree(ours(), other, close)
+    agreed = f"agree to {close:g}"
+    return (agreed, f"compiled in {spent:.0f} s, not counted") if compiles else (agreed,)
+
+
+def first_line(error: BaseException) -> str:
+    """The class of an error, and what it says first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+
+
+def _agree(ours: Any, theirs: Any, close: float) -> None:
+    """Of a tensor, or of a result and its gradients."""
+    if isinstance(ours, torch.Tensor):
+        return agree(ours, theirs, "loss", close)
+    agree(ours[0], theirs[0], "outputs", close)
+    return agree(ours[1], theirs[1], "gradients", close)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    torch._dynamo.reset()  # nothing that an earlier case compiled is recompiled
+    return torch.compile(function, dynamic=False)
+
+
+def mixture(setting: Setting, words: int, *, compiles: bool) -> Sides:
+    width, experts = setting.size(280, 24), setting.size(15, 3)
+    tokens, words = setting.size(840, 40), setting.size(words, words // 50)
+    usual = compiled(mixture_loss) if compiles else mixture_loss
+    with torch.device(setting.device):
+        sides = heads.mixture_sides(width, words, experts, tokens, "bfloat16", usual)
+    notes = checked(*sides, BF16_CLOSE, compiles=compiles)
+    operations = 3 * 2 * tokens * experts * width * words
+    return Sides(ours=sides[0], theirs=sides[1], notes=notes, operations=operations)
+
+
+def recurrence(setting: Setting, name: str, way: str) -> Sides:
+    """`way`: a loop, a loop over compiled steps, or the loop compiled as a whole."""
+    loop, step = {
+        "lstm": (loops.variational_lstm, loops.lstm_step),
+        "rhn": (loops.highway, loops.highway_step),
+        "mogrifier": (loops.mogrifier, loops.mogrifier_step),
+    }[name]
+    if way == "steps":
+        loop = partial(loop, step=compiled(step))
+    elif way == "window":
+        loop = compiled(loop)
+    length = setting.size(70, 6)
+    with torch.device(setting.device):
+        if name == "lstm":
+            sides, _ = recurrences.lstm(setting.size(1150, 24), length, loop)
+        elif name == "rhn":
+            sides, _ = recurrences.rhn(setting.size(830, 16), setting.size(10, 3), length, loop)
+        else:
+            sides, _ = recurrences.mogrifier(setting.size(850, 16), 5, length, loop)
+    ours, theirs = recurrences.both_ways(sides)
+    notes = checked(ours, theirs, CLOSE, compiles=way != "loop")
+    return Sides(ours=ours, theirs=theirs, notes=notes)
+
+
+def stock_lstm(setting: Setting) -> Sides:
+    units, length = setting.size(1150, 24), setting.size(70, 6)
+    with torch.device(setting.device):
+        unmasked = recurrences.stock_lstm(units, length, state_mask=False)
+        masked = recurrences.stock_lstm(units, length, state_mask=True)
+    notes = checked(*recurrences.both_ways(unmasked), CLOSE)
+    ours, theirs = recurrences.both_ways(masked)
+    differ = "theirs masks inputs only, ours the state too; without that mask they"
+    return Sides(ours=ours, theirs=theirs, notes=(f"{differ} {notes[0]}",))
+
+
+def doc(setting: Setting, precision: str) -> Sides:
+    from benchmarks.gpu import update  # needs numpy, which the cases above do not
+
+    size, units = (12, (16, 16, 14)) if setting.tiny else (280, (960, 960, 620))
+    words, steps, rows = setting.size(10_000, 300), setting.size(70, 6), setting.size(12, 4)
+    torch.manual_seed(1)
+    text = update.text_of(words, steps, rows, setting.device)
+    sides = partial(update.doc_sides, size, units, words, text, precision)
+    close = CLOSE if precision == "float32" else BF16_CLOSE
+    still = sides(Rates())
+    checked(*still, close)
+    notes = checked(*still, close)  # of the loss after an update, too
+    ours, theirs = sides(update.RATES)
+    differ = "each side draws its own masks; without masks the losses before and after an update"
+    return Sides(ours=ours, theirs=theirs, notes=(f"{differ} {notes[0]}",))
+
+
+def agreement(setting: Setting) -> Compared:
+    from benchmarks.gpu import agreement  # needs numpy, too
+
+    return agreement.compared(setting.device, tiny=setting.tiny)
+
+
+def seeds(setting: Setting) -> Compared:
+    from benchmarks.gpu import seeds
+
+    return seeds.compared(setting.device, setting.size(8, 2), setting.size(200, 3))
+
+
+def _mixtures(words: int) -> list[Case]:
+    what = f"mixture J=15, V={words:,}"
+    shared = {"name": "mixture", "what": what, "to_reach": 3.0, "memory_to_reach": 0.1}
+    usual, compiling = (partial(mixture, words=words, compiles=c) for c in (False, True))
+    return [
+        Case(**shared, against="softmax, then mix", make=usual),
+        Case(**shared, against="the same, compiled", make=compiling, compiles=True, needs=90),
+    ]
+
+
+def _recurrence(name: str, what: str, against: str, way: str, **more: Any) -> Case:
+    make = partial(recurrence, name=name, way=way)
+    return Case(name=name, what=what, against=against, make=make, **more)
+
+
+WHATS = {
+    "lstm": "masked LSTM 1150, 70 steps",
+    "rhn": "RHN 830 x 10, 70 steps",
+    "mogrifier": "Mogrifier 850, 70 steps",
+}
+DOC = "step of AWD-LSTM-DOC"
+CASES = [
+    *_mixtures(10_000),
+    Case(
+        name="agreement",
+        what="contracts, combinations",
+        against="CPU, float64",
+        compare=agreement,
+        needs=60,
+    ),
+    *(
+        Case(
+            name="doc",
+            what=f"{DOC}, {short}",
+            against="plain torch",
+            make=partial(doc, precision=precision),
+            to_reach=3.0,
+            needs=30,
+        )
+        for short, precision in (("bf16", "bfloat16"), ("fp32", "float32"))
+    ),
+    *_mixtures(33_278),
+    *(_recurrence(name, what, "loop", "loop", to_reach=5.0) for name, what in WHATS.items()),
+    Case(name="lstm", what=WHATS["lstm"], against="nn.LSTM (cuDNN)", make=stock_lstm, to_reach=1.0),
+    *(
+        _recurrence(name, what, "compiled steps", "steps", compiles=True, needs=60)
+        for name, what in WHATS.items()
+    ),
+    Case(
+        name="seeds",
+        what="8 seeds of 004's small model",
+        against="one after another",
+        compare=seeds,
+        needs=60,
+    ),
+    _recurrence("lstm", WHATS["lstm"], "compiled loop", "window", compiles=True, needs=120),
+]
