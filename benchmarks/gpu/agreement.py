@@ -21,6 +21,7 @@ from ablate.config.streams import Streams
 from ablate.errors import CombinationError
 from ablate.model.assemble import Assembly, assemble
 from ablate.model.masks import OFF, Chance
+from benchmarks.gpu.case import first_line
 from benchmarks.gpu.table import Compared
 from benchmarks.measure import agree
 
@@ -95,7 +96,7 @@ def _tried(chosen: Chosen, device: str, wrong: list[str]) -> str:
     except CombinationError:
         return "refused"
     except (Exception, SystemExit) as error:
-        wrong.append(f"{name}: {str(error).splitlines()[0] if str(error) else error!r}")
+        wrong.append(f"{name}: {first_line(error)}")
         return "wrong"
 
 

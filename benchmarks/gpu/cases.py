@@ -1,133 +1,21 @@
-"""The table's cases, the most important first: ours against others, checked before they are timed.
+"""The table's cases, the most important first.
 
-A case that its device has no time for is not begun: `needs` says how many seconds of a GPU's a case
-takes at most, by estimate. No case of these was ever timed on a GPU.
+`needs` says how many seconds of a GPU's a case takes at most, by estimate: none was timed on a GPU.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
 from benchmarks import heads, recurrences
-from benchmarks.gpu import timing
-from benchmarks.gpu.table import COMPARED, MEASURED, NO_OPPONENT, Compared, Row
-from benchmarks.gpu.timing import Work
-from benchmarks.measure import agree
+from benchmarks.gpu.case import BF16_CLOSE, CLOSE, Case, Setting, Sides, checked, compiled
+from benchmarks.gpu.table import Compared
 from benchmarks.opponents import recurrences as loops
 from benchmarks.opponents.awd import Rates
 from benchmarks.opponents.heads import mixture_loss
-
-SECONDS, TINY_SECONDS = 4.0, 0.5  # of timing a case
-BF16_CLOSE, CLOSE = 2e-2, 1e-3  # relative, by the norm of the difference
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Where, and how large, the cases are."""
-
-    device: str
-    tiny: bool
-    rate: float  # operations a second of a large product in bfloat16
-
-    def size(self, full: int, tiny: int) -> int:
-        return tiny if self.tiny else full
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sides:
-    """Both sides of a case, which agree."""
-
-    ours: Work
-    theirs: Work
-    notes: tuple[str, ...]
-    operations: float | None = None  # of the products alone, which both sides compute
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    name: str
-    what: str
-    against: str
-    make: Callable[[Setting], Sides] | None = None
-    compare: Callable[[Setting], Compared] | None = None  # in place of two sides
-    to_reach: float | None = None
-    memory_to_reach: float | None = None
-    needs: float = 20.0
-    compiles: bool = False
-
-
-class NoOpponent(Exception):
-    """The other side cannot run here."""
-
-
-def result_of(case: Case, setting: Setting) -> Row:
-    """Check a case, and time it."""
-    row = partial(Row, case=case.name, what=case.what, against=case.against)
-    if case.compare is not None:
-        return row(status=COMPARED, **vars(case.compare(setting)))
-    try:
-        sides = case.make(setting)  # type: ignore[misc]
-    except NoOpponent as error:
-        return row(status=NO_OPPONENT, notes=(str(error),))
-    seconds = TINY_SECONDS if setting.tiny else SECONDS
-    pairs = timing.raced(setting.device, sides.ours, sides.theirs, seconds)
-    mine, others = (timing.quartiles([pair[side] for pair in pairs]) for side in (0, 1))
-    shares = None
-    if sides.operations is not None:
-        shares = tuple(sides.operations / (ms[1] / 1000) / setting.rate for ms in (mine, others))
-    return row(
-        status=MEASURED,
-        ours_ms=mine,
-        theirs_ms=others,
-        faster=timing.quartiles([b / a for a, b in pairs]),
-        to_reach=None if setting.tiny else case.to_reach,
-        rounds=len(pairs),
-        ours_mb=timing.extra_memory(setting.device, sides.ours),
-        theirs_mb=timing.extra_memory(setting.device, sides.theirs),
-        memory_to_reach=None if setting.tiny else case.memory_to_reach,
-        share_of_products=shares,
-        notes=sides.notes,
-    )
-
-
-def checked(ours: Work, theirs: Work, close: float, *, compiles: bool = False) -> tuple[str, ...]:
-    """Run both sides once: they must agree. What was compiled may fail, and takes its time."""
-    start = time.perf_counter()
-    try:
-        other = theirs()
-    except Exception as error:
-        if not compiles:
-            raise
-        raise NoOpponent(f"compiling failed: {first_line(error)}") from error
-    spent = time.perf_counter() - start
-    _agree(ours(), other, close)
-    agreed = f"agree to {close:g}"
-    return (agreed, f"compiled in {spent:.0f} s, not counted") if compiles else (agreed,)
-
-
-def first_line(error: BaseException) -> str:
-    """The class of an error, and what it says first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
-
-
-def _agree(ours: Any, theirs: Any, close: float) -> None:
-    """Of a tensor, or of a result and its gradients."""
-    if isinstance(ours, torch.Tensor):
-        return agree(ours, theirs, "loss", close)
-    agree(ours[0], theirs[0], "outputs", close)
-    return agree(ours[1], theirs[1], "gradients", close)
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()  # nothing that an earlier case compiled is recompiled
-    return torch.compile(function, dynamic=False)
 
 
 def mixture(setting: Setting, words: int, *, compiles: bool) -> Sides:
@@ -232,7 +120,7 @@ CASES = [
         name="agreement",
         what="contracts, combinations",
         against="CPU, float64",
-        compare=agreement,
+        make=agreement,
         needs=60,
     ),
     *(
@@ -257,7 +145,7 @@ CASES = [
         name="seeds",
         what="8 seeds of 004's small model",
         against="one after another",
-        compare=seeds,
+        make=seeds,
         needs=60,
     ),
     _recurrence("lstm", WHATS["lstm"], "compiled loop", "window", compiles=True, needs=120),

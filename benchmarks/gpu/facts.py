@@ -14,7 +14,7 @@ import torch
 
 from ablate.model.native import library
 from ablate.store.files import cpuinfo
-from benchmarks.gpu.pack import commit
+from benchmarks.gpu.pack import ROOT, commit
 
 
 def facts_of(device: str) -> dict[str, Any]:
@@ -31,6 +31,7 @@ def facts_of(device: str) -> dict[str, Any]:
         "kernels": library.version() if device == "cpu" else None,
         "python": platform.python_version(),
         "command": sys.argv,
+        "folder": str(ROOT),
     }
 
 

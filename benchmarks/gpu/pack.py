@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 NOTE = "packed.json"  # at the root of what is unpacked: which commit it is
+PACKAGES = ("ablate", "benchmarks")
 SOURCES = (".py", ".cpp", ".h", ".toml")  # no results, no pictures
 
 
@@ -18,7 +19,7 @@ def pack(target: Path) -> None:
     """Write the file; it begins with `start.py`."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for package in ("ablate", "benchmarks"):
+        for package in PACKAGES:
             shutil.copytree(ROOT / package, copy / package, ignore=_others)
         shutil.copy(Path(__file__).with_name("start.py"), copy / "__main__.py")
         (copy / NOTE).write_text(json.dumps(commit()))
@@ -30,11 +31,8 @@ def commit() -> dict[str, str | bool | None]:
     noted = ROOT / NOTE
     if noted.exists():
         return json.loads(noted.read_text())
-    number, status = (
-        _git("rev-parse", "HEAD"),
-        _git("status", "--porcelain", "ablate", "benchmarks"),
-    )
-    return {"commit": number, "changed": None if status is None else bool(status), "packed": True}
+    number, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", *PACKAGES)
+    return {"commit": number, "changed": None if changes is None else bool(changes)}
 
 
 def _others(folder: str, names: list[str]) -> set[str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 from benchmarks.gpu import table, timing
-from benchmarks.gpu.cases import CASES, Case, Setting, first_line, result_of
+from benchmarks.gpu.case import Case, Setting, first_line, result_of
+from benchmarks.gpu.cases import CASES
 from benchmarks.gpu.facts import facts_of, heading
 from benchmarks.gpu.table import FAILED, NOT_RUN, Row
 from benchmarks.gpu.timing import OutOfTime, limited
@@ -68,7 +69,7 @@ def _row(case: Case, setting: Setting, left: float) -> Row:
             return result_of(case, setting)
     except OutOfTime:
         return _without(case, NOT_RUN, f"out of time: it had {left:.0f} s")
-    except (Exception, SystemExit) as error:  # `agree` ends a benchmark
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         return _without(case, FAILED, first_line(error))
     finally:

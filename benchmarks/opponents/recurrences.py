@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-
 Step = Callable[..., tuple[Tensor, Tensor]]
 
 
