@@ -5,17 +5,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
+from ablate.model.fast import mixture_gradient
 from benchmarks import heads, recurrences
+from benchmarks.gpu import update
+from benchmarks.gpu.agreement import compared as agreement_of_all
 from benchmarks.gpu.case import BF16_CLOSE, CLOSE, Case, Setting, Sides, checked, compiled
+from benchmarks.gpu.seeds import compared as seeds_together
 from benchmarks.gpu.table import Compared
 from benchmarks.opponents import recurrences as loops
-from benchmarks.opponents.awd import Rates
+from benchmarks.opponents.awd import Rates, name_in_ablate
 from benchmarks.opponents.heads import mixture_loss
+
+SMALLER = 1024  # chunks that would fill a GPU's memory
 
 
 def mixture(setting: Setting, words: int, *, compiles: bool) -> Sides:
@@ -27,6 +36,31 @@ def mixture(setting: Setting, words: int, *, compiles: bool) -> Sides:
     notes = checked(*sides, BF16_CLOSE, compiles=compiles)
     operations = 3 * 2 * tokens * experts * width * words
     return Sides(ours=sides[0], theirs=sides[1], notes=notes, operations=operations)
+
+
+def in_smaller_chunks(setting: Setting, words: int) -> Sides:
+    """On a GPU, logits are computed in chunks of a share of its memory; how large is a guess."""
+    sides = mixture(setting, words, compiles=False)
+
+    def ours() -> Any:
+        with patched_chunks(SMALLER):
+            return sides.ours()
+
+    note = f"ours in chunks of 1/{SMALLER} of a GPU's memory, not 1/{mixture_gradient.GPU_CHUNKS}"
+    return replace(sides, ours=ours, notes=(note, *sides.notes))
+
+
+@contextmanager
+def patched_chunks(number: int) -> Iterator[None]:
+    """Inside, a GPU's memory would be filled by so many chunks."""
+    before = mixture_gradient.GPU_CHUNKS
+    mixture_gradient.GPU_CHUNKS = number
+    mixture_gradient._gpu_bytes.cache_clear()
+    try:
+        yield
+    finally:
+        mixture_gradient.GPU_CHUNKS = before
+        mixture_gradient._gpu_bytes.cache_clear()
 
 
 def recurrence(setting: Setting, name: str, way: str) -> Sides:
@@ -65,32 +99,27 @@ def stock_lstm(setting: Setting) -> Sides:
 
 
 def doc(setting: Setting, precision: str) -> Sides:
-    from benchmarks.gpu import update  # needs numpy, which the cases above do not
-
     size, units = (12, (16, 16, 14)) if setting.tiny else (280, (960, 960, 620))
     words, steps, rows = setting.size(10_000, 300), setting.size(70, 6), setting.size(12, 4)
     torch.manual_seed(1)
     text = update.text_of(words, steps, rows, setting.device)
-    sides = partial(update.doc_sides, size, units, words, text, precision)
+    sides = partial(update.doc, size, units, words, text, precision)
+    mine, other = sides(replace(Rates(), ar=update.RATES.ar, tar=update.RATES.tar))
+    names = [name for name, _ in other.model.named_parameters()]
+    own = partial(mine.gradient, [name_in_ablate(name) for name in names])
     close = CLOSE if precision == "float32" else BF16_CLOSE
-    still = sides(Rates())
-    checked(*still, close)
-    notes = checked(*still, close)  # of the loss after an update, too
-    ours, theirs = sides(update.RATES)
-    differ = "each side draws its own masks; without masks the losses before and after an update"
+    notes = checked(own, partial(other.gradient, names), close)
+    ours, theirs = (side.update for side in sides(update.RATES))
+    differ = "each side draws its own masks; without masks loss and gradient"
     return Sides(ours=ours, theirs=theirs, notes=(f"{differ} {notes[0]}",))
 
 
 def agreement(setting: Setting) -> Compared:
-    from benchmarks.gpu import agreement  # needs numpy, too
-
-    return agreement.compared(setting.device, tiny=setting.tiny)
+    return agreement_of_all(setting.device, tiny=setting.tiny)
 
 
 def seeds(setting: Setting) -> Compared:
-    from benchmarks.gpu import seeds
-
-    return seeds.compared(setting.device, setting.size(8, 2), setting.size(200, 3))
+    return seeds_together(setting.device, setting.size(8, 2), setting.size(200, 3))
 
 
 def _mixtures(words: int) -> list[Case]:
@@ -140,6 +169,14 @@ CASES = [
     *(
         _recurrence(name, what, "compiled steps", "steps", compiles=True, needs=60)
         for name, what in WHATS.items()
+    ),
+    Case(
+        name="chunks",
+        what="mixture J=15, V=10,000",
+        against="softmax, then mix",
+        make=partial(in_smaller_chunks, words=10_000),
+        to_reach=3.0,
+        memory_to_reach=0.1,
     ),
     Case(
         name="seeds",

@@ -1,24 +1,23 @@
-"""One training update of a model of ours, and of AWD-LSTM-DOC in plain torch."""
+"""Trainings whose updates are timed: of ours, and of AWD-LSTM-DOC in plain torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.model.assemble import assemble
 from ablate.model.fast.precision import products_in
-from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Chance, Masks
 from benchmarks.opponents.awd import AwdLstm, Rates, name_in_ablate
 
-Update = Callable[[], Tensor]  # it returns the loss of a token
 CLIP = 0.25
-RATE = 1e-3  # of SGD; the losses of both sides must stay alike for as long as they are timed
+RATE = 1e-3  # of SGD
 # Takase et al. 2018, Table 2 for Penn Treebank; AR and TAR as in its code
 RATES = Rates(
     words=0.1, input=0.4, hidden=0.225, output=0.4, latent=0.6, weights=0.5, ar=2.0, tar=1.0
@@ -49,14 +48,41 @@ def text_of(words: int, steps: int, rows: int, device: str) -> Tensor:
     return torch.multinomial(share, (steps + 1) * rows, replacement=True).view(steps + 1, rows)
 
 
+@dataclass(frozen=True)
+class Training:
+    """A model on always the same text. `loss` gives what is minimized, and the loss of a token."""
+
+    model: nn.Module
+    loss: Callable[[], tuple[Tensor, Tensor]]
+    step: Callable[[], None]
+
+    def update(self) -> Tensor:
+        """Forward, backward, clip, step; the loss of a token before it."""
+        total, nll = self.loss()
+        total.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        self.step()
+        self.model.zero_grad(set_to_none=True)
+        return nll.detach()
+
+    def gradient(self, names: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """The loss of a token, and the gradient of all parameters as one vector.
+
+        Single ones may be small sums of large terms: the priors' is, in half precision.
+        """
+        total, nll = self.loss()
+        of = [self.model.get_parameter(name) for name in names]
+        return nll.detach(), torch.cat([g.flatten() for g in torch.autograd.grad(total, of)])
+
+
 def ours(
     values: Mapping[str, Any],
     words: int,
     text_TB: Tensor,
     precision: str = "float32",
     seed: int = 1,
-) -> tuple[LanguageModel, Update]:
-    """A model, and an update of it on always the same text: forward, backward, clip, step."""
+) -> Training:
+    """A training of ours."""
     device = text_TB.device.type
     config = resolve(values)
     assembly, streams = assemble(config, words, device), Streams(seed, device)
@@ -66,48 +92,37 @@ def ours(
     state, updates = model.initial_state(text_TB.shape[1]), iter(range(10**9))
     inputs, targets = text_TB[:-1], text_TB[1:].reshape(-1)
 
-    def update() -> Tensor:
+    def loss() -> tuple[Tensor, Tensor]:
         chance = Chance(streams, next(updates))
         with products_in(precision, device):
             passed = model(inputs, state, Masks(assembly.regularizers, chance))
             words_VE = model.words_for(assembly.loss)
             nll = assembly.loss(passed, targets, words_VE, chance) / len(targets)
             penalties = (r.penalty(passed, model) for r in assembly.regularizers)
-            total = sum((penalty for penalty in penalties if penalty is not None), nll)
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step(RATE)  # of the config's rate
-        model.zero_grad(set_to_none=True)
-        return nll.detach()
+            return sum((penalty for penalty in penalties if penalty is not None), nll), nll
 
-    return model, update
+    return Training(model, loss, lambda: optimizer.step(RATE))  # of the config's rate
 
 
-def doc_sides(
+def doc(
     size: int, units: tuple[int, ...], words: int, text_TB: Tensor, precision: str, rates: Rates
-) -> tuple[Update, Update]:
+) -> tuple[Training, Training]:
     """AWD-LSTM-DOC, ours and in plain torch, from the same weights."""
-    model, update = ours(_doc_values(size, units, rates), words, text_TB, precision)
+    mine = ours(_doc_values(size, units, rates), words, text_TB, precision)
     device = text_TB.device.type
     with torch.device(device):
         other = AwdLstm(words, size, units, rates, EXPERTS)
         state = other.initial_state(text_TB.shape[1])
-    weights = model.state_dict()
+    weights = mine.model.state_dict()
     with torch.no_grad():
         for name, parameter in other.named_parameters():
             parameter.copy_(weights[name_in_ablate(name)])
-    sgd = torch.optim.SGD(other.parameters(), lr=RATE)
 
-    def theirs() -> Tensor:
+    def loss() -> tuple[Tensor, Tensor]:
         with products_in(precision, device):
-            total, nll, _ = other.loss(text_TB[:-1], text_TB[1:], state)
-        total.backward()
-        torch.nn.utils.clip_grad_norm_(other.parameters(), CLIP)
-        sgd.step()
-        sgd.zero_grad(set_to_none=True)
-        return nll
+            return other.loss(text_TB[:-1], text_TB[1:], state)[:2]
 
-    return update, theirs
+    return mine, Training(other, loss, torch.optim.SGD(other.parameters(), lr=RATE).step)
 
 
 def _doc_values(size: int, units: tuple[int, ...], rates: Rates) -> dict[str, Any]:
