@@ -15,7 +15,7 @@ from benchmarks.gpu.table import COMPARED, MEASURED, NO_OPPONENT, Compared, Row
 from benchmarks.gpu.timing import Quartiles, Work
 from benchmarks.measure import agree
 
-SECONDS, TINY_SECONDS = 4.0, 0.5  # of timing a case
+SECONDS, TINY_SECONDS = 4.0, 0.2  # of timing a case
 BF16_CLOSE, CLOSE = 2e-2, 1e-3  # relative, by the norm of the difference
 
 
