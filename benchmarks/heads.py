@@ -6,10 +6,12 @@ Ours is what training calls, against the usual way in `opponents/heads.py`: time
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from ablate.model.fast.precision import products_in
 from ablate.model.fast.tempered import summed_augmented
 from ablate.model.fast.tempered_gradient import Terms
 from ablate.model.flow import Mixture
@@ -66,12 +68,20 @@ def augmented(full: bool) -> list[Figure]:
     return figures
 
 
-def mixture_sides(width: int) -> tuple[Step, Step]:
+def mixture_sides(
+    width: int,
+    words: int = WORDS,
+    components: int = COMPONENTS,
+    tokens: int = TOKENS,
+    precision: str = "float32",
+    usual: Callable[..., Tensor] = mixture_loss,
+) -> tuple[Step, Step]:
     torch.manual_seed(1)
-    latent = torch.randn(TOKENS, COMPONENTS, width).tanh_().requires_grad_()
-    logits = torch.randn(TOKENS, COMPONENTS).requires_grad_()
-    weight, bias, targets = _matrix(WORDS, width), _leaf(torch.zeros(WORDS)), _targets(WORDS)
-    leaves = (latent, logits, weight, bias)
+    latent = torch.randn(tokens, components, width).tanh_().requires_grad_()
+    logits = torch.randn(tokens, components).requires_grad_()
+    weight, bias = _matrix(words, width), _leaf(torch.zeros(words))
+    targets, leaves = _targets(words, tokens), (latent, logits, weight, bias)
+    in_precision = partial(products_in, precision, latent.device.type)
 
     def ours():
         mixed = Mixture(
@@ -80,10 +90,14 @@ def mixture_sides(width: int) -> tuple[Step, Step]:
             weight_VE=weight,
             bias_V=bias,
         )
-        return _with_gradients(summed_nll(mixed, targets) / TOKENS, leaves)
+        with in_precision():
+            loss = summed_nll(mixed, targets) / tokens
+        return _with_gradients(loss, leaves)
 
     def theirs():
-        return _with_gradients(mixture_loss(latent, logits, weight, bias, targets), leaves)
+        with in_precision():
+            loss = usual(latent, logits, weight, bias, targets)
+        return _with_gradients(loss, leaves)
 
     return ours, theirs
 
@@ -144,10 +158,10 @@ def _matrix(words: int, width: int) -> Tensor:
     return _leaf(torch.empty(words, width).uniform_(-0.1, 0.1))
 
 
-def _targets(words: int) -> Tensor:
+def _targets(words: int, tokens: int = TOKENS) -> Tensor:
     """By Zipf's law, as in a text: the augmented loss shares what equal targets share."""
     share = 1 / torch.arange(1, words + 1, dtype=torch.float64)
-    return torch.multinomial(share, TOKENS, replacement=True)
+    return torch.multinomial(share, tokens, replacement=True)
 
 
 def _with_gradients(loss: Tensor, leaves: tuple[Tensor, ...]):

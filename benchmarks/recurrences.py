@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ablate.components.backbone import rhn as rhn_backbone
 from ablate.components.backbone.irlm import impulse_response
@@ -54,6 +54,15 @@ def diagonal(full: bool) -> list[Figure]:
 
 def steps(sides: Sides, name: str) -> tuple[Callable, Callable]:
     """A forward and a backward pass of each, which must agree."""
+    ours, theirs = both_ways(sides)
+    (output, gradients), (other, others) = ours(), theirs()
+    agree(output, other, f"{name}: outputs")
+    agree(gradients, others, f"{name}: gradients", 1e-3)
+    return ours, theirs
+
+
+def both_ways(sides: Sides) -> tuple[Callable, Callable]:
+    """A forward and a backward pass of each side: outputs, and gradients."""
     ours, theirs, leaves = sides
     outer = torch.randn_like(ours())
 
@@ -64,9 +73,6 @@ def steps(sides: Sides, name: str) -> tuple[Callable, Callable]:
 
         return run
 
-    (output, gradients), (other, others) = step(ours)(), step(theirs)()
-    agree(output, other, f"{name}: outputs")
-    agree(gradients, others, f"{name}: gradients", 1e-3)
     return step(ours), step(theirs)
 
 
@@ -78,59 +84,98 @@ def _mask(units: int) -> Tensor:
     return torch.rand(ROWS, units).bernoulli_(0.5) * 2
 
 
-def _of_window(units: int, outputs: int) -> Products:
+def _of_window(units: int, outputs: int, length: int) -> Products:
     """A matrix that reads all steps at once, and its two gradients."""
-    rows = STEPS * ROWS
+    rows = length * ROWS
     shapes = [(rows, units, outputs), (rows, outputs, units), (outputs, rows, units)]
     return [(1, shape) for shape in shapes]
 
 
-def _of_steps(units: int, outputs: int, number: int = 1) -> Products:
+def _of_steps(units: int, outputs: int, length: int, number: int = 1) -> Products:
     """Matrices that read step by step, and the gradients, those of the matrices at once."""
     there, back = (ROWS, units, outputs), (ROWS, outputs, units)
-    return [*((number * STEPS, s) for s in (there, back)), (number, (outputs, STEPS * ROWS, units))]
+    return [
+        *((number * length, s) for s in (there, back)),
+        (number, (outputs, length * ROWS, units)),
+    ]
 
 
-def lstm(units: int) -> tuple[Sides, Products]:
+def lstm(
+    units: int, length: int = STEPS, loop: Callable[..., Tensor] = loops.variational_lstm
+) -> tuple[Sides, Products]:
     torch.manual_seed(1)
-    x, h, c = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), torch.zeros(ROWS, units)
+    x, h, c = (
+        _leaf(length, ROWS, units, scale=1),
+        torch.zeros(ROWS, units),
+        torch.zeros(ROWS, units),
+    )
     w_x, w_h, bias = _leaf(4 * units, units), _leaf(4 * units, units), _leaf(4 * units)
     m_x, m_h = _mask(units), _mask(units)
     sides = (
         lambda: lstm_steps(x, h, c, w_x, w_h, bias, m_x[None], m_h[None])[0],
-        lambda: loops.variational_lstm(x, h, c, w_x, w_h, bias, m_x, m_h),
+        lambda: loop(x, h, c, w_x, w_h, bias, m_x, m_h),
         (x, w_x, w_h, bias),
     )
-    return sides, _of_window(units, 4 * units) + _of_steps(units, 4 * units)
+    return sides, _of_window(units, 4 * units, length) + _of_steps(units, 4 * units, length)
 
 
-def mogrifier(units: int, num_rounds: int) -> tuple[Sides, Products]:
+def stock_lstm(units: int, length: int, *, state_mask: bool) -> Sides:
+    """Against torch's own layer, which on an NVIDIA GPU is cuDNN's. It can mask its inputs, and not
+    the state as the recurrence reads it: with `state_mask` ours does, and the two differ."""
     torch.manual_seed(1)
-    x, h, c = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), torch.zeros(ROWS, units)
+    x, h, c = (
+        _leaf(length, ROWS, units, scale=1),
+        torch.zeros(ROWS, units),
+        torch.zeros(ROWS, units),
+    )
+    layer = nn.LSTM(units, units)
+    nn.init.zeros_(layer.bias_hh_l0.requires_grad_(False))  # ours has one bias
+    own = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0)
+    m_x, m_h = _mask(units), _mask(units)[None] if state_mask else None
+    ours = lambda: lstm_steps(x, h, c, *own, m_x[None], m_h)[0]  # noqa: E731
+    return ours, lambda: layer(x * m_x)[0], (x, *own)
+
+
+def mogrifier(
+    units: int,
+    num_rounds: int,
+    length: int = STEPS,
+    loop: Callable[..., Tensor] = loops.mogrifier,
+) -> tuple[Sides, Products]:
+    torch.manual_seed(1)
+    x, h, c = (
+        _leaf(length, ROWS, units, scale=1),
+        torch.zeros(ROWS, units),
+        torch.zeros(ROWS, units),
+    )
     w_x, w_h, bias = _leaf(4 * units, units), _leaf(4 * units, units), _leaf(4 * units)
     pairs = [(_leaf(units, units), _leaf(units)) for _ in range(num_rounds)]
     rounds = tuple(Round(left=q, right=None, bias=b, mask=None) for q, b in pairs)
     cell = Cell(weight_ih=w_x, weight_hh=w_h, bias=bias, rounds=rounds, capped=False)
     sides = (
         lambda: fast_window(x, h, c, None, cell)[0],
-        lambda: loops.mogrifier(x, h, c, w_x, w_h, bias, pairs),
+        lambda: loop(x, h, c, w_x, w_h, bias, pairs),
         (x, w_x, w_h, bias, *(leaf for pair in pairs for leaf in pair)),
     )
-    return sides, _of_steps(units, 4 * units, 2) + _of_steps(units, units, num_rounds)
+    products = _of_steps(units, 4 * units, length, 2)
+    return sides, products + _of_steps(units, units, length, num_rounds)
 
 
-def rhn(units: int, depth: int) -> tuple[Sides, Products]:
+def rhn(
+    units: int, depth: int, length: int = STEPS, loop: Callable[..., Tensor] = loops.highway
+) -> tuple[Sides, Products]:
     torch.manual_seed(1)
-    x, s, mask = _leaf(STEPS, ROWS, units, scale=1), torch.zeros(ROWS, units), _mask(units)
+    x, s, mask = _leaf(length, ROWS, units, scale=1), torch.zeros(ROWS, units), _mask(units)
     w_x = _leaf(2 * units, units)
     w_s = [_leaf(2 * units, units) for _ in range(depth)]
     biases = [_leaf(2 * units) for _ in range(depth)]
     sides = (
         lambda: rhn_backbone.window(x, s, None, mask[None], w_x, w_s, biases),
-        lambda: loops.highway(x, s, mask, w_x, w_s, biases),
+        lambda: loop(x, s, mask, w_x, w_s, biases),
         (x, w_x, *w_s, *biases),
     )
-    return sides, _of_window(units, 2 * units) + _of_steps(units, 2 * units, depth)
+    products = _of_window(units, 2 * units, length)
+    return sides, products + _of_steps(units, 2 * units, length, depth)
 
 
 def irlm(length: int, loop: Callable[..., Tensor]) -> Sides:

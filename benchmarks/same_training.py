@@ -21,7 +21,7 @@ from ablate.store.store import Store
 from ablate.trial.task import Place
 from ablate.trial.training.training import Training
 from benchmarks.measure import agree
-from benchmarks.opponents.awd import AwdLstm, Rates
+from benchmarks.opponents.awd import AwdLstm, Rates, name_in_ablate
 from benchmarks.opponents.language_model import read, rows_of, updates
 
 UPDATES = 6
@@ -52,22 +52,8 @@ def _theirs(setting: dict[str, Any], arm: str, ours: Training) -> AwdLstm:
     model = AwdLstm(vocabulary, size, tuple(setting["units"]), Rates(), experts)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(weights[_our_name(name)])
+            parameter.copy_(weights[name_in_ablate(name)])
     return model
-
-
-def _our_name(name: str) -> str:
-    """Translate names: `layers.1.lstm.bias_hh_l0` is our `backbone.bias_hh_l1`, for example."""
-    match name.split("."):
-        case ["embedding"]:
-            return "embedding.weight"
-        case ["bias"]:
-            return "head.decoder.bias"
-        case ["layers", layer, "lstm", parameter]:
-            return f"backbone.{parameter.replace('_l0', f'_l{layer}')}"
-        case ["latents", layer, parameter]:
-            return f"head.latent_{layer}.{parameter}"
-    return f"head.{name}"
 
 
 def _losses(ours: Training) -> list[float]:

@@ -126,3 +126,17 @@ class AwdLstm(nn.Module):
         if self.rates.tar:
             total = total + self.rates.tar * (raw[1:] - raw[:-1]).pow(2).mean()
         return total, nll.detach(), state
+
+
+def name_in_ablate(name: str) -> str:
+    """Our name of a parameter: `layers.1.lstm.bias_hh_l0` is `backbone.bias_hh_l1`, for example."""
+    match name.split("."):
+        case ["embedding"]:
+            return "embedding.weight"
+        case ["bias"]:
+            return "head.decoder.bias"
+        case ["layers", layer, "lstm", parameter]:
+            return f"backbone.{parameter.replace('_l0', f'_l{layer}')}"
+        case ["latents", layer, parameter]:
+            return f"head.latent_{layer}.{parameter}"
+    return f"head.{name}"

@@ -6,11 +6,22 @@ recurrence allows it: everybody does so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+Step = Callable[..., tuple[Tensor, Tensor]]
+
+
+def lstm_step(
+    inputs: Tensor, h: Tensor, c: Tensor, w_h: Tensor, m_h: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The next h and c."""
+    i, f, g, o = (inputs + F.linear(h * m_h, w_h)).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
 
 
 def variational_lstm(
@@ -22,16 +33,37 @@ def variational_lstm(
     bias: Tensor,
     m_x: Tensor,
     m_h: Tensor,
+    step: Step = lstm_step,
 ) -> Tensor:
-    """Dropout masks on the gates' inputs, constant over the window and shared by all gates."""
-    inputs = F.linear(x * m_x, w_x, bias)
+    """Dropout masks on the gates' inputs, constant over the window and shared by all gates.
+
+    `step` may be the compiled one, as below.
+    """
     outputs = []
-    for step in inputs:
-        i, f, g, o = (step + F.linear(h * m_h, w_h)).chunk(4, -1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        h = torch.sigmoid(o) * torch.tanh(c)
+    for inputs in F.linear(x * m_x, w_x, bias):
+        h, c = step(inputs, h, c, w_h, m_h)
         outputs.append(h)
     return torch.stack(outputs)
+
+
+def mogrifier_step(
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w_x: Tensor,
+    w_h: Tensor,
+    bias: Tensor,
+    rounds: Sequence[tuple[Tensor, Tensor]],
+) -> tuple[Tensor, Tensor]:
+    """The next h and c."""
+    for number, (q, b) in enumerate(rounds):
+        if number % 2 == 0:
+            x = 2 * torch.sigmoid(F.linear(h, q, b)) * x
+        else:
+            h = 2 * torch.sigmoid(F.linear(x, q, b)) * h
+    i, f, g, o = (F.linear(x, w_x, bias) + F.linear(h, w_h)).chunk(4, -1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
 
 
 def mogrifier(
@@ -42,34 +74,41 @@ def mogrifier(
     w_h: Tensor,
     bias: Tensor,
     rounds: Sequence[tuple[Tensor, Tensor]],
+    step: Step = mogrifier_step,
 ) -> Tensor:
     """Input and state gate each other before every step; a round is (matrix, bias)."""
     outputs = []
     for xt in x:
-        for number, (q, b) in enumerate(rounds):
-            if number % 2 == 0:
-                xt = 2 * torch.sigmoid(F.linear(h, q, b)) * xt
-            else:
-                h = 2 * torch.sigmoid(F.linear(xt, q, b)) * h
-        i, f, g, o = (F.linear(xt, w_x, bias) + F.linear(h, w_h)).chunk(4, -1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        h = torch.sigmoid(o) * torch.tanh(c)
+        h, c = step(xt, h, c, w_x, w_h, bias, rounds)
         outputs.append(h)
     return torch.stack(outputs)
 
 
+def highway_step(
+    inputs: Tensor, s: Tensor, mask: Tensor, w_s: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Tensor:
+    """The state after all micro-steps of a word."""
+    for depth, (w, b) in enumerate(zip(w_s, biases, strict=True)):
+        both = F.linear(s * mask, w, b)
+        h, t = (both + inputs if depth == 0 else both).chunk(2, -1)
+        t = torch.sigmoid(t)
+        s = torch.tanh(h) * t + s * (1 - t)
+    return s
+
+
 def highway(
-    x: Tensor, s: Tensor, mask: Tensor, w_x: Tensor, w_s: Sequence[Tensor], biases: Sequence[Tensor]
+    x: Tensor,
+    s: Tensor,
+    mask: Tensor,
+    w_x: Tensor,
+    w_s: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    step: Callable[..., Tensor] = highway_step,
 ) -> Tensor:
     """A recurrent highway network: several micro-steps a word, the carry gate coupled."""
-    inputs = F.linear(x, w_x)
     outputs = []
-    for step in inputs:
-        for depth, (w, b) in enumerate(zip(w_s, biases, strict=True)):
-            both = F.linear(s * mask, w, b)
-            h, t = (both + step if depth == 0 else both).chunk(2, -1)
-            t = torch.sigmoid(t)
-            s = torch.tanh(h) * t + s * (1 - t)
+    for inputs in F.linear(x, w_x):
+        s = step(inputs, s, mask, w_s, biases)
         outputs.append(s)
     return torch.stack(outputs)
 

@@ -1,0 +1,49 @@
+"""The table of a GPU: pack it here, carry it to the machine with the GPU, run it there.
+
+    python -m benchmarks.gpu --pack gpu.pyz
+    python gpu.pyz [--json FILE] [--seconds 480] [--device cuda|cpu] [--tiny] [--only NAME ...]
+
+The machine needs torch and numpy, and nothing else of what ablate needs. Cases run in the order of
+their importance, and those that do not fit into the time are listed. Each row is printed, and the
+file written, as soon as it is known. Exits with 1 if a case failed, and with 2 without the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.gpu.pack import pack
+
+
+def main(program: str = "python -m benchmarks.gpu") -> int:
+    start, options = time.perf_counter(), _options(program)
+    if options.pack:
+        pack(Path(options.pack))
+        return 0
+    missing = [name for name in ("torch", "numpy") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"this needs {' and '.join(missing)}: pip install torch numpy", file=sys.stderr)
+        return 2
+    from benchmarks.gpu.run import run  # imports torch
+
+    return run(options, start)
+
+
+def _options(program: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(program, description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pack", metavar="FILE", help="write everything into one file, and end")
+    parser.add_argument("--json", metavar="FILE", help="write the results to this file, too")
+    parser.add_argument("--seconds", type=float, default=480.0, help="the time for all cases")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="small sizes: only whether it runs")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only the cases of these names")
+    parser.add_argument("--without-compile", action="store_true", help="no compiled opponents")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

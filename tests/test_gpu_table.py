@@ -1,0 +1,129 @@
+"""A GPU's table is packed into one file, which runs where there is little more than torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.gpu import agreement, run, timing
+from benchmarks.gpu.case import Case, Sides, checked
+from benchmarks.gpu.pack import pack
+from tests.support import places
+
+BLOCKED = ("mlflow", "optuna", "pyarrow", "ray", "safetensors")
+BARE = f"""
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {BLOCKED}:
+            raise ModuleNotFoundError(f"blocked: {{name}}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+sys.path = [path for path in sys.path if path != {str(places.ROOT)!r}]
+"""
+
+
+def test_the_packed_file_runs_in_an_empty_folder_without_other_packages(tmp_path):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "sitecustomize.py").write_text(BARE)
+    pack(tmp_path / "gpu.pyz")
+    options = "--device cpu --tiny --without-compile --only mixture doc --json out.json"
+    done = subprocess.run(
+        [sys.executable, "../gpu.pyz", *options.split()],
+        cwd=tmp_path / "bare",
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "bare"), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    told = json.loads((tmp_path / "bare" / "out.json").read_text())
+    assert told["torch"] == torch.__version__
+    assert told["folder"] != str(places.ROOT)
+    assert {row["case"] for row in told["rows"]} == {"mixture", "doc"}
+    for row in told["rows"]:
+        assert row["status"] == "measured", row
+        assert row["faster"][1] > 0
+        assert row["ours_mb"] is None  # not on a processor
+        assert row["what"] in done.stdout
+
+
+def rows_of(
+    monkeypatch, capsys, tmp_path: Path, make: Callable[[Any], Any], **options: Any
+) -> tuple[int, dict[str, Any], str]:
+    """Run one case: the exit status, its row, and what is printed."""
+    case = Case(name="it", what="a case", against="another", make=make)
+    monkeypatch.setattr(run, "CASES", [case])
+    monkeypatch.setattr(run, "LEAST_SECONDS", 0.1)
+    monkeypatch.setattr(timing, "product_rate", lambda device, size: 1e12)
+    given = {"device": "cpu", "tiny": True, "only": None, "without_compile": False, "seconds": 60.0}
+    file = tmp_path / "out.json"
+    status = run.run(Namespace(**{**given, "json": str(file), **options}), time.perf_counter())
+    (row,) = json.loads(file.read_text())["rows"]
+    return status, row, capsys.readouterr().out
+
+
+def sides(ours: float, theirs: Callable[[], torch.Tensor], **more: Any) -> Sides:
+    def mine() -> torch.Tensor:
+        return torch.tensor(ours)
+
+    return Sides(ours=mine, theirs=theirs, notes=checked(mine, theirs, 1e-3, **more))
+
+
+def refuses() -> torch.Tensor:
+    raise RuntimeError("no such operation\nand a long story")
+
+
+def sleeps(setting: Any) -> Sides:
+    time.sleep(30)
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "exit_status", "status", "said"),
+    [
+        (lambda _: sides(1.0, lambda: torch.tensor(1.0)), {}, 0, "measured", "agree to 0.001"),
+        (lambda _: sides(1.1, lambda: torch.tensor(1.0)), {}, 1, "failed", "0.1 apart"),
+        (lambda _: sides(1.0, refuses), {}, 1, "failed", "RuntimeError: no such operation"),
+        (lambda _: sides(1.0, refuses, compiles=True), {}, 0, "no opponent", "compiling failed"),
+        (sleeps, {"seconds": 0.3}, 0, "not run", "out of time"),
+        (sleeps, {"seconds": 0.0}, 0, "not run", "out of time"),
+    ],
+)
+def test_every_case_has_a_row_whatever_comes_of_it(
+    monkeypatch, capsys, tmp_path, make, options, exit_status, status, said
+):
+    ended, row, printed = rows_of(monkeypatch, capsys, tmp_path, make, **options)
+    assert (ended, row["status"]) == (exit_status, status)
+    assert said in " ".join(printed.split())
+
+
+def test_without_the_device_it_ends_with_2(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert run.run(Namespace(device="cuda", only=None), time.perf_counter()) == 2
+
+
+def test_a_technique_that_differs_on_the_device_is_named(monkeypatch):
+    honest, wrong = agreement._loss_and_gradients, []
+
+    def planted(assembly, seed):
+        loss, gradients = honest(assembly, seed)
+        if loss.dtype == torch.float32:
+            gradients["head.decoder.bias"] = gradients["head.decoder.bias"] * 1.1
+        return loss, gradients
+
+    assert agreement._tried({"backbone": "rhn"}, "cpu", wrong) == "agrees"
+    monkeypatch.setattr(agreement, "_loss_and_gradients", planted)
+    assert agreement._tried({"backbone": "rhn"}, "cpu", wrong) == "wrong"
+    assert wrong[0].startswith("rhn: gradients: ours and theirs are")
