@@ -18,7 +18,7 @@ from ablate.config.identity import Trial
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
-from ablate.errors import StudyError, unknown
+from ablate.errors import CombinationError, StudyError, unknown
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm, transferred
@@ -103,7 +103,22 @@ def _resolved(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Config]]:
     """Return every arm's values, and its config: of several winners, that of the first."""
     values = {arm.name: _every_values(study, scale, arm, found)[0] for arm in arms}
-    return values, {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+    configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+    for arm in arms:
+        # A search may choose the head, unless the arm or the scale does.
+        if scale.search is None or "head" in {**scale.changes, **arm.changes}:
+            _check_stated(study, arm, configs[arm.name])
+    return values, configs
+
+
+def _check_stated(study: Study, arm: Arm, config: Config) -> None:
+    """Refuse what the arm itself changes, and what would do nothing."""
+    from ablate.model.sites import check_stated
+
+    try:
+        check_stated(config, arm.changes)
+    except CombinationError as error:
+        raise CombinationError(f"{arm_location(study, arm.name)}: {error}") from None
 
 
 def _with_listed(
