@@ -139,7 +139,7 @@ def _hidden(model: nn.Module) -> set[Any]:
     }
 
 
-def _directions(model: nn.Module) -> list[int]:
+def _directions(model: Any) -> list[int]:
     """The widths of an encoder's layers in each direction, which are half as wide as the layers."""
     modules = model.encoder.modules() if hasattr(model, "encoder") else ()
     return [width for module in modules for width in getattr(module, "widths", ())]
