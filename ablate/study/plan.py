@@ -32,7 +32,7 @@ from ablate.study.several import check_single
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
-TOKENS = ("corpus.level", "corpus.merges")  # arms may differ in, if bits per byte decide
+TOKENS = ("corpus.level", "corpus.merges", "corpus.joint")  # differ only under bits per byte
 MAX_TRIALS = 20_000  # which take about a minute to plan
 MAX_SEARCHED = 200_000  # which take about four seconds to foresee
 
@@ -281,10 +281,10 @@ def _not_comparable(study: Study, scale: Scale, key: str, config: Config) -> str
             f"all arms, or metric = '{BITS_PER_BYTE.name}'."
         )
     # A smoke run cuts every text, and its numbers mean nothing.
-    if config.flat["corpus.eval_tokens"] is not None and not scale.smoke:
+    cut = config.flat.get("corpus.eval_tokens")  # pairs are cut by sentences, in any tokens
+    if cut is not None and not scale.smoke:
         return (
-            f", and {config.flat['corpus.eval_tokens']} tokens of each are different text. "
-            "Instead: leave out corpus.eval_tokens."
+            f", and {cut} tokens of each are different text. Instead: leave out corpus.eval_tokens."
         )
     return ""
 
