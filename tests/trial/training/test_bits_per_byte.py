@@ -136,7 +136,7 @@ def test_of_pairs_it_is_what_the_targets_cost_given_the_sources(values, tmp_path
     num_bytes = len(b"un rat\nle\nchien\n")
     bits += len("rat.") * math.log2(257)
     assert found["test_bits_per_byte"] == pytest.approx(bits / num_bytes, rel=1e-5)
-    assert {"valid_bits_per_byte"} <= epoch.keys() & found.keys()
+    assert epoch is not None and "valid_bits_per_byte" in {*epoch} & {*found}
 
 
 def test_lower_is_better_and_no_record_changes_it():
