@@ -99,6 +99,11 @@ class PairsConfig(DataConfig):
         None, doc="use only the first N pairs of valid and of test", low=1
     )
 
+    @property
+    def as_written(self) -> bool:
+        """Return whether the targets are those of the text, so that they have bits per byte."""
+        return not self.lowercase
+
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig:

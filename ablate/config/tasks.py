@@ -141,7 +141,7 @@ ENCODER_DECODER = Kind(
         "training": PairTrainingConfig,
     },
     runner=TRAINING,
-    metrics=(PERPLEXITY,),
+    metrics=BY_WORD,
     brief={"corpus.train_pairs": 60, "corpus.eval_pairs": 12, **ONE_EPOCH},
     slots=registry.SLOTS,
     reads=PAIRS,

@@ -12,6 +12,11 @@ Tokens of level `byte` and `bpe` restore the file. Those of `character` and `wor
 with single spaces between them: where the file has more (Penn Treebank has a space at both ends of
 a line), it is counted, and costs nothing.
 
+Of pairs of sentences, tokens and bytes are those of the targets: of each one's words with single
+spaces between them, and its line end, which `<eos>` stands for. A word that the vocabulary lacks
+costs its `<unk>`, and then ln 257 nats for each of its bytes and for its end, all of which are
+alike. So the probabilities of all sentences sum to 1 at most, whatever the vocabulary is.
+
 A slice of a split has no file of its own. It counts the bytes that its tokens stand for: a letter's
 own, a word's and one for the space or the line end after it.
 """
@@ -26,6 +31,7 @@ import numpy as np
 from ablate.data.encoding import EOS, Tokens
 from ablate.data.from_bytes import bytes_of
 
+SPELLED = math.log(257)  # nats of a byte, or of the end, of a word that is spelled
 WHOLE = ("byte", "bpe")  # the levels whose tokens restore the file
 
 

@@ -30,6 +30,7 @@ class EncodedPairs:
     texts: dict[str, list[str]]
     vocabularies: dict[str, list[str]]  # one and the same list if the sides share it
     has_unknown: bool
+    spelled: dict[str, int]  # bytes of the targets' words that are `<unk>`, and one more for each
 
 
 def stream_name(split: str, side: str) -> str:
@@ -48,8 +49,9 @@ def encode_pairs(splits: Mapping[str, Sides], config: PairsConfig) -> EncodedPai
         train = splits["train"], tokens["train"]
         splits["train"], tokens["train"] = _short(*train, config.max_length)
     vocabularies = _vocabularies(tokens["train"], config)
-    streams, texts = {}, {}
+    streams, texts, spelled = {}, {}, {}
     for split, sides in tokens.items():
+        spelled[split] = _spelled(sides[1], vocabularies["target"])
         for index, side in enumerate(SIDES):
             name = stream_name(split, side)
             streams[name] = _ids(sides[index], vocabularies[side])
@@ -59,6 +61,7 @@ def encode_pairs(splits: Mapping[str, Sides], config: PairsConfig) -> EncodedPai
         texts=texts,
         vocabularies=vocabularies,
         has_unknown=any(bool((stream == UNKNOWN_ID).any()) for stream in streams.values()),
+        spelled=spelled,
     )
 
 
@@ -124,3 +127,9 @@ def _ids(sentences: Sentences, vocabulary: list[str]) -> np.ndarray:
         stream.extend(ids.get(token, UNKNOWN_ID) for token in sentence)
         stream.append(EOS_ID)
     return np.frombuffer(stream, dtype=np.int32)
+
+
+def _spelled(sentences: Sentences, vocabulary: list[str]) -> int:
+    """Count what it takes to spell the words that become `<unk>`: their bytes, and their ends."""
+    known = {*vocabulary} - {UNKNOWN}
+    return sum(len(t.encode()) + 1 for s in sentences for t in s if t not in known)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from ablate.config import fields
 from ablate.config.identity import digest
 from ablate.config.sections import PairsConfig
-from ablate.data import encoded
+from ablate.data import byte_counts, encoded
 from ablate.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
 from ablate.data.encoded_source import EncodedCorpus, EncodedSource
 from ablate.data.pair_texts import PairText, find_pairs
@@ -55,10 +56,30 @@ class Pairs(EncodedCorpus):
     """Sources and targets; the vocabularies have `<eos>`, `<unk>`, then words as they appear."""
 
     best: Mapping[str, float]  # the best possible scores, where they are known
+    spelled: Mapping[str, int]  # the bytes and ends of targets' words that are `<unk>`, if known
 
     eos: int = EOS_ID  # of targets; also what a decoder reads first
     unknown: int = UNKNOWN_ID
     separators: tuple[int, ...] = ()
+
+    @cached_property
+    def num_bytes(self) -> Mapping[str, int]:
+        """The bytes of the targets that are judged, with single spaces and a line end each; none of
+        sentences that were changed before they were read."""
+        if not PairsConfig(**self._encoded.facts["options"]).as_written:
+            return {}
+        targets = {split: self.references(split) for split in SPLITS[1:]}
+        return {s: sum(len(line.encode()) + 1 for line in lines) for s, lines in targets.items()}
+
+    def bits_per_byte(self, nll: float, split: str) -> float | None:
+        """Return what a byte of a split's targets costs, from the mean nats of a token; None: not
+        known."""
+        num_bytes, spelled = self.num_bytes.get(split), self.spelled.get(split)
+        if num_bytes is None or spelled is None:
+            return None
+        num_tokens = len(self.splits[split])
+        nll += spelled * byte_counts.SPELLED / num_tokens
+        return byte_counts.bits_per_byte(nll, num_tokens, num_bytes)
 
     @property
     def source_vocabulary(self) -> tuple[str, ...]:
@@ -136,7 +157,9 @@ class SentencePairs(EncodedSource[PairsConfig]):
         """Return the target's tokens, and what is known of both sides."""
         splits = {split: files.splits[stream_name(split, "target")] for split in SPLITS}
         known = {name: files.facts[name] for name in ("num_source_words", "best")}
-        return {"splits": splits, **known}
+        # Encodings of older versions lack what the words were that are `<unk>`.
+        plain = {split: 0 for split, ids in splits.items() if not (ids == UNKNOWN_ID).any()}
+        return {"splits": splits, "spelled": files.facts.get("spelled", plain), **known}
 
     def columns(self, text: PairText) -> encoded.Columns:
         """Encode both sides."""
@@ -148,6 +171,7 @@ class SentencePairs(EncodedSource[PairsConfig]):
             "num_words": len(target),
             "num_source_words": len(source),
             "best": {"bleu": 100.0} if own else {},
+            "spelled": made.spelled,
         }
         others = [] if source is target else source  # one vocabulary is stored once
         return encoded.Columns(

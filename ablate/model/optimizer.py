@@ -25,6 +25,9 @@ class Optimizer:
     config: Any
     torch: TorchOptimizer | Several
     counters: tuple[str, ...] = ()
+    # True: a step is a multiple of gradients, as SGD's, and has no size of its own. Then muP gives
+    # all parameters another rate, and not hidden matrices (`ablate/model/width.py`).
+    follows_gradients = False
 
     @classmethod
     def width_power(cls, config: Any) -> float | None:

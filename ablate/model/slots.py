@@ -190,6 +190,9 @@ class Head(Part, ABC):
     num_experts = 1  # of its mixture
     points = False  # True: its mixture has a pointer
     looks_back = 0  # how many outputs before the window it reads (`features.past`)
+    # "latent" if it asks for that mask. A study's arm that masks it for another head is refused.
+    # None: it does not say, and a table names the settings that had no effect.
+    sites: frozenset[str] | None = None
 
     @property
     def reads_words(self) -> bool:

@@ -1,14 +1,27 @@
 """muP: settings that are tuned at one width hold at others (Yang et al. 2022, Table 8).
 
-With s = base width / width, for optimizers whose steps have the size of the rate (Adam's):
+With s = base width / width, at the start:
 
-    hidden matrices    rate * s, standard deviation at the start as at the base width * sqrt(s)
-    output             logits = s (h W') + bias, where W starts and learns as at the base width
+    hidden matrices    standard deviation as at the base width * sqrt(s)
+    output             logits = s (h W') + bias, where W starts as at the base width
     all others         as at the base width: word vectors (also tied ones), biases, gains
+
+and the rate is that of the base width, times
+
+                                                           Adam's steps    gradients (SGD)
+    hidden matrices                                              s                1
+    word vectors and output matrix, biases and gains             1               1/s
+    the output's bias                                            1                1
+
+Adam's steps have the size of the rate. A gradient is smaller the more units share an effect, and
+the product with W's inputs adds up over them: its rate is times (outputs / inputs of W), each as a
+multiple of that at the base width, and the s before the logits makes the output's the inverse. So
+for SGD, s goes with a matrix of few outputs (a mixture's prior), and 1/s with one of few inputs.
 
 The width is that of the last layer. Those of all layers and of the word vectors are expected to be
 in the same proportion to what they are at the base width. A matrix with fewer inputs than the
-narrowest of them is no hidden one here, since its inputs do not grow with the width.
+narrowest of them is no hidden one here, since its inputs do not grow with the width: these are
+ranks, experts, heads.
 
 Products of queries and keys are not changed: 1/sqrt(their size) is right for more heads of the same
 size, and not for wider heads.
@@ -49,6 +62,12 @@ def check_base_width(config: Config) -> None:
             f"{given}, and for gate = '{gate.name}' there is no rule for that. Instead: gate = "
             "'none', or leave base_width out."
         )
+    words = config.slots["words"].name if "words" in config.slots else "table"
+    if optimizer.technique.build.follows_gradients and words != "table":
+        raise CombinationError(
+            f"{given}, and for the layers of words = '{words}' there is no rule with optimizer = "
+            f"'{optimizer.name}'. Instead: words = 'table', 'adamw', or leave base_width out."
+        )
     if getattr(config["backbone"].config, "recurrent_range", None) is not None:
         raise CombinationError(
             f"{given}, and backbone.recurrent_range sets those of some matrices alone. Instead: "
@@ -63,14 +82,28 @@ def scale_by_width(model: Any, config: Config) -> None:
         return
     share = base / model.shapes.layers[-1]
     model.output_scale = share
-    narrowest = min(model.shapes.embedding, *model.shapes.layers)
+    narrowest = min(model.shapes.embedding, *model.shapes.layers, *_directions(model))
     hidden = {parameter for parameter in _hidden(model) if parameter.shape[-1] >= narrowest}
-    for parameter in hidden:
-        # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
-        parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
+    if config["optimizer"].technique.build.follows_gradients:
+        _scale_gradients(model, share, narrowest)
+    else:
+        for parameter in hidden:
+            # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
+            parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
     for slot in DRAWN:
         if slot in config.slots:
             _scale_initial(getattr(model, slot), config[slot].config, share, hidden)
+
+
+def _scale_gradients(model: Any, share: float, narrowest: int) -> None:
+    """Rates for steps that are multiples of gradients."""
+    between = _hidden(model)
+    for name, parameter in model.named_parameters():
+        # At every width there are as many words and experts.
+        fixed = (*_words(model), model.head.num_experts) if name.startswith("head.") else ()
+        wide = [size >= narrowest and size not in fixed for size in parameter.shape]
+        last, others = any(wide[-1:]), any(wide[:-1])
+        parameter.width_scale = share ** (last - others if parameter in between else -last)
 
 
 def _scale_initial(part: nn.Module, config: Any, share: float, hidden: set[nn.Parameter]) -> None:
@@ -95,9 +128,7 @@ def _power(config: Config) -> float | None:
 
 def _hidden(model: nn.Module) -> set[Any]:
     """The parameters of two dimensions or more, without those of words and other tables."""
-    tables = _tables(model)
-    shapes = getattr(model, "shapes", None)
-    words = () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
+    tables, words = _tables(model), _words(model)
     return {
         parameter
         for name, parameter in model.named_parameters()
@@ -106,6 +137,18 @@ def _hidden(model: nn.Module) -> set[Any]:
         and parameter not in tables
         and not name.startswith(("embedding.", "source."))
     }
+
+
+def _directions(model: Any) -> list[int]:
+    """The widths of an encoder's layers in each direction, which are half as wide as the layers."""
+    modules = model.encoder.modules() if hasattr(model, "encoder") else ()
+    return [width for module in modules for width in getattr(module, "widths", ())]
+
+
+def _words(model: nn.Module) -> tuple[int, ...]:
+    """The numbers of words that it writes and reads, if it is a whole model."""
+    shapes: Any = getattr(model, "shapes", None)
+    return () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
 
 
 def _tables(part: nn.Module) -> set[nn.Parameter]:

@@ -12,7 +12,7 @@ from ablate import papers
 from ablate.config.config import Config
 from ablate.config.identity import StageName
 from ablate.config.merge import merge
-from ablate.config.metrics import MORE_PARAMETERS, SPLIT, Metric
+from ablate.config.metrics import BITS_PER_BYTE, MORE_PARAMETERS, SPLIT, Metric
 from ablate.config.resolve import NONE, kind_of, resolve
 from ablate.config.sections import DataConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
@@ -220,6 +220,11 @@ def _known(word: str, name: str, valid: Mapping[str, Metric], where: str) -> str
     hint = ""
     if evaluator != name and word == "column":
         hint = f" No arm has evaluator.{evaluator}, and neither has the study's `measure`."
+    elif name == BITS_PER_BYTE.name:
+        hint = (
+            " A text has bits per byte if it is read as it was written: not trees, whose tokens "
+            "are those of no file, and not with corpus.lowercase or corpus.min_count."
+        )
     raise StudyError(unknown(word, name, valid, where) + hint)
 
 

@@ -18,7 +18,7 @@ from ablate.config.identity import Trial
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
-from ablate.errors import StudyError, unknown
+from ablate.errors import CombinationError, StudyError, unknown
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
 from ablate.study.arms import arm_values, find_space, resolve_arm, transferred
@@ -32,7 +32,7 @@ from ablate.study.several import check_single
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
-TOKENS = ("corpus.level", "corpus.merges")  # arms may differ in, if bits per byte decide
+TOKENS = ("corpus.level", "corpus.merges", "corpus.joint")  # differ only under bits per byte
 MAX_TRIALS = 20_000  # which take about a minute to plan
 MAX_SEARCHED = 200_000  # which take about four seconds to foresee
 
@@ -103,7 +103,22 @@ def _resolved(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Config]]:
     """Return every arm's values, and its config: of several winners, that of the first."""
     values = {arm.name: _every_values(study, scale, arm, found)[0] for arm in arms}
-    return values, {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+    configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
+    for arm in arms:
+        # A search may choose the head, unless the arm or the scale does.
+        if scale.search is None or "head" in {**scale.changes, **arm.changes}:
+            _check_stated(study, arm, configs[arm.name])
+    return values, configs
+
+
+def _check_stated(study: Study, arm: Arm, config: Config) -> None:
+    """Refuse what the arm itself changes, and what would do nothing."""
+    from ablate.model.sites import check_stated
+
+    try:
+        check_stated(config, arm.changes)
+    except CombinationError as error:
+        raise CombinationError(f"{arm_location(study, arm.name)}: {error}") from None
 
 
 def _with_listed(
@@ -266,10 +281,10 @@ def _not_comparable(study: Study, scale: Scale, key: str, config: Config) -> str
             f"all arms, or metric = '{BITS_PER_BYTE.name}'."
         )
     # A smoke run cuts every text, and its numbers mean nothing.
-    if config.flat["corpus.eval_tokens"] is not None and not scale.smoke:
+    cut = config.flat.get("corpus.eval_tokens")  # pairs are cut by sentences, in any tokens
+    if cut is not None and not scale.smoke:
         return (
-            f", and {config.flat['corpus.eval_tokens']} tokens of each are different text. "
-            "Instead: leave out corpus.eval_tokens."
+            f", and {cut} tokens of each are different text. Instead: leave out corpus.eval_tokens."
         )
     return ""
 

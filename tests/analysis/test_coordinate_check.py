@@ -23,10 +23,19 @@ LSTM = {
 }
 BASE = {"training.base_width": 16}
 SMALL = CoordinateCheckOptions(widths=(16, 32, 64, 128), steps=2, rows=4, window=12)
+SGD = {"optimizer": "sgd", "optimizer.learning_rate": 1.0}
 CASES = {
     "lstm": {},
     "tied": {"embedding.size": 16, "head.tied": True},
     "wide": {"backbone.initial_range": 0.1},
+    "sgd": {**SGD, "embedding.size": 16, "backbone.initial_range": 0.25},
+    "momentum": {
+        **SGD,
+        "optimizer.momentum": 0.9,
+        "embedding.size": 16,
+        "head.tied": True,
+        "backbone.initial_range": 0.25,
+    },
     "muon": {"optimizer": "muon", "optimizer.learning_rate": 0.1, "optimizer.scale": "like_adamw"},
 }
 

@@ -1,5 +1,7 @@
 import json
+import math
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -62,6 +64,31 @@ def test_words_of_both_sides(own, tmp_path):
     assert pairs.references("valid") == TARGETS["valid"]
     assert pairs.sources("valid") == ["a red unicorn", "the cat."]  # single spaces
     assert pairs.best == {}
+
+
+@pytest.mark.parametrize("merges", [None, 3])
+def test_bytes_are_those_of_the_targets_file_and_what_is_unknown_is_spelled(own, tmp_path, merges):
+    pairs = opened(own, tmp_path, merges=merges)
+    assert pairs.num_bytes == {s: (own / f"{s}.tgt").stat().st_size for s in ("valid", "test")}
+    kept = [pairs.vocabulary[token] for token in pairs.splits["valid"].tolist()]
+    lost = {None: ["pferd"], 3: ["p@@"]}[merges]
+    assert kept.count("<unk>") == len(lost) and not {*lost} & {*pairs.vocabulary}
+    assert pairs.spelled == {"train": 0, "valid": sum(map(len, lost)) + len(lost), "test": 0}
+    # At 2 ln 2 nats a token: two bits each, and log2(257) for what is spelled.
+    bits = [2 * len(pairs.splits["valid"]) + pairs.spelled["valid"] * math.log2(257)]
+    bits.append(2 * len(pairs.splits["test"]))
+    for split, number in zip(("valid", "test"), bits, strict=True):
+        found = pairs.bits_per_byte(2 * math.log(2), split)
+        assert found == pytest.approx(number / pairs.num_bytes[split])
+
+
+def test_targets_that_are_not_those_of_the_file_have_no_bits_per_byte(own, tmp_path):
+    assert opened(own, tmp_path, lowercase=True).bits_per_byte(1.0, "test") is None
+    assert opened(own, tmp_path).bits_per_byte(1.0, "train") is None, "its targets are not judged"
+    source = source_of(PairsConfig(name=str(own)), tmp_path / "data")
+    files = source.encoded()
+    of_0_1 = replace(files, facts={k: v for k, v in files.facts.items() if k != "spelled"})
+    assert source.facts(of_0_1, 0)["spelled"] == {"train": 0, "test": 0}, "valid has an <unk>"
 
 
 def test_streams_and_counts_are_of_the_target(own, tmp_path):

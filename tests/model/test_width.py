@@ -56,6 +56,67 @@ def test_a_hidden_matrix_loses_the_same_share_in_a_step_at_every_width():
     assert decays["embedding.weight"] == 0.3 and decays["head.decoder.bias"] == 0.0
 
 
+SGD = {"optimizer": "sgd", "optimizer.weight_decay": 0.3, "optimizer.momentum": 0.9}
+
+
+def test_rates_of_gradients_are_those_of_the_papers_table_8():
+    """And those of a mixture's prior and of thin factors, which the table lacks: outputs over
+    inputs, which keeps a step's spectral norm right (Yang et al. 2023, Condition 1)."""
+    chosen = {"backbone": "mogrifier", "head": "mos"}
+    model = small({**SGD, "backbone.rank": 3, "head.tied": False}, chosen=chosen).model
+    shares = {name: p.width_scale for name, p in model.named_parameters()}
+    assert shares["embedding.weight"] == shares["head.decoder.weight"] == 1 / SHARE
+    assert shares["head.decoder.bias"] == 1 and shares["head.latent_0.weight"] == 1
+    assert shares["head.prior.weight"] == SHARE and shares["head.latent_0.bias"] == 1 / SHARE
+    by_shape = {tuple(model.get_parameter(name).shape): share for name, share in shares.items()}
+    assert by_shape[WIDTH, 3] == 1 / SHARE and by_shape[3, WIDTH] == SHARE
+    assert by_shape[4 * WIDTH, WIDTH] == 1 and by_shape[4 * WIDTH,] == 1 / SHARE
+
+
+@pytest.mark.parametrize(("optimizer", "share"), [("adam", SHARE), ("sgd", 1.0)])
+def test_matrices_of_an_encoders_directions_are_hidden_though_half_as_wide(optimizer, share):
+    values = {"optimizer": optimizer, "training.base_width": BASE}
+    encoder = SmallModel({}, values, pairs=True).model.encoder
+    widths = {p.shape[1]: p.width_scale for p in encoder.parameters() if p.dim() == 2}
+    assert widths == {WIDTH: share, WIDTH // 2: share}
+
+
+def repeated(small_tensor, like):
+    """Every unit as several equal ones."""
+    times = [wide // narrow for wide, narrow in zip(like.shape, small_tensor.shape, strict=True)]
+    return small_tensor.repeat(*times)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("optimizer", ["sgd", "nt_asgd"])
+def test_a_model_of_equal_units_trains_as_the_narrow_one_of_which_it_is_made(tied, optimizer):
+    """Whose weights between units are shared out among the copies: exactly the same function, and
+    by these rates it stays so, with momentum and weight decay."""
+    own = {k: v for k, v in SGD.items() if optimizer == "sgd" or "momentum" not in k}
+    own |= {"optimizer.trigger": "at_once"} if optimizer == "nt_asgd" else {}
+    own |= {"optimizer": optimizer, "optimizer.learning_rate": 0.5, "head.tied": tied}
+    chosen = {"backbone": "elman", "head": "softmax"}
+    layers = {"backbone.num_layers": 2}
+    narrow, wide = (
+        small({**own, **layers, "backbone.units": units, "embedding.size": units}, chosen=chosen)
+        for units in (BASE, WIDTH)
+    )
+    weights = {}
+    for name, parameter in wide.model.named_parameters():
+        copies = repeated(narrow.model.get_parameter(name).detach(), parameter)
+        weights[name] = copies * (SHARE if name.startswith("backbone.weight") else 1.0)
+    wide.model.load_state_dict(weights, strict=False)
+    optimizers = [s.config["optimizer"].make(s.model) for s in (narrow, wide)]
+    losses = []
+    for _ in range(4):
+        losses.append([s.summed_loss().item() for s in (narrow, wide)])
+        for s, each in zip((narrow, wide), optimizers, strict=True):
+            s.gradients()
+            each.step(0.01)
+    assert losses[0][0] - losses[-1][0] > 0.1
+    assert [one for one, _ in losses] == pytest.approx([other for _, other in losses], rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("values", "matrices", "biases"),
     [
@@ -112,7 +173,7 @@ def test_a_table_is_no_hidden_matrix():
 @pytest.mark.parametrize(
     ("values", "chosen", "named"),
     [
-        ({"optimizer": "sgd", "optimizer.weight_decay": 0.0}, {}, "optimizer = 'sgd' there is no"),
+        ({"optimizer": "sgd"}, {"words": "characters"}, "words = 'characters' there is no rule"),
         ({"optimizer": "soap"}, {}, "optimizer = 'soap' there is no rule"),
         ({"gate.units": 3}, {"gate": "iog"}, "gate = 'iog' there is no rule"),
         ({"backbone.recurrent_range": 0.1}, {"backbone": "elman"}, "recurrent_range sets those"),

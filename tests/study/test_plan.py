@@ -409,6 +409,35 @@ def test_other_tokens_are_refused_where_nothing_compares_them(changes, message, 
         make_plan(of_levels(**changes), data=data)
 
 
+WRITER = {"task": "encoder_decoder", "backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
+ON_PAIRS = {"scales": {"s": Scale(seeds=1, corpus="pairs")}, "metric": "bits_per_byte"}
+
+
+def test_arms_on_pairs_may_write_other_tokens_of_the_same_sentences(data: str):
+    units = Arm("units", {"corpus.merges": 20, "corpus.joint": True})
+    base = {**WRITER, "corpus.train_pairs": 60, "corpus.eval_pairs": 9}
+    study = replace(study_of(), base=base, design=table(Arm("a"), units), **ON_PAIRS)
+    plan = make_plan(study, data=data)
+    assert plan.record.metric == BITS_PER_BYTE and len({t.corpus_digest for t in plan.trials}) == 2
+    with pytest.raises(StudyError, match="only bits per byte compare different tokens"):
+        make_plan(replace(study, metric=""), data=data)
+
+
+@pytest.mark.parametrize(
+    ("base", "corpus"),
+    [
+        ({**SMALL, "corpus.level": "tree"}, "grammar_trees"),
+        ({**SMALL, "corpus.lowercase": True}, "grammar"),
+        ({**WRITER, "corpus.lowercase": True, "corpus.train_pairs": 60}, "pairs"),
+    ],
+)
+def test_what_is_not_read_as_written_has_no_bits_per_byte(base, corpus, data: str):
+    scales = {"s": Scale(seeds=1, corpus=corpus)}
+    study = replace(study_of(), base=base, metric="bits_per_byte", scales=scales)
+    with pytest.raises(StudyError, match=r"'bits_per_byte'.* as it was written: not trees"):
+        make_plan(study, data=data)
+
+
 def golden_trials() -> dict[str, Trial]:
     """Trials of a corpus that is identified only by its digest."""
     start = Parent("start", "0123456789abcdef")

@@ -78,6 +78,8 @@ def experts_by_layer(experts: tuple[int, ...], num_layers: int) -> dict[int, int
 class Doc(Head):
     """Experts read any layers, after their masks. Mask site: "latent", on all experts' vectors."""
 
+    sites = frozenset({"latent"})
+
     def __init__(self, config: DocConfig, shapes: Shapes) -> None:
         super().__init__()
         num_layers = len(shapes.layers)

@@ -46,6 +46,8 @@ class MlpConfig(OutputConfig, HiddenLayerConfig):  # the fields of the last base
 class Mlp(Head):
     """A mixture with one expert, whose vector is the hidden layer. Mask site: "latent"."""
 
+    sites = frozenset({"latent"})
+
     def __init__(self, config: MlpConfig, shapes: Shapes) -> None:
         super().__init__()
         if config.tied and config.units != shapes.embedding:

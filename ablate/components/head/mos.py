@@ -56,6 +56,8 @@ def mixture_of(
 class Mos(Head):
     """All experts read the last layer. Mask site: "latent", on their vectors, [T, B, J*E]."""
 
+    sites = frozenset({"latent"})
+
     def __init__(self, config: MosConfig, shapes: Shapes) -> None:
         super().__init__()
         width = shapes.output

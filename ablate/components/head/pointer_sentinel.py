@@ -105,6 +105,7 @@ class PointerSentinel(Head):
     """One expert whose prior is g, and a pointer with the rest."""
 
     points = True
+    sites = frozenset()
 
     def __init__(self, config: PointerSentinelConfig, shapes: Shapes) -> None:
         super().__init__()

@@ -56,6 +56,8 @@ def softmax_of(features: Features, decoder: Decoder, embedding_VE: Tensor) -> Mi
 class Softmax(Head):
     """A mixture with one expert, whose vector is the output of the features."""
 
+    sites = frozenset()
+
     def __init__(self, config: SoftmaxConfig, shapes: Shapes) -> None:
         super().__init__()
         check_tied(config, shapes)

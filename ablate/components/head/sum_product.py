@@ -72,6 +72,8 @@ def network(m_NV: Tensor, bias_V: Tensor, powers_VJ: Tensor) -> Tensor:
 class SumProduct(Head):
     """One expert whose vectors are log S."""
 
+    sites = frozenset()
+
     def __init__(self, config: SumProductConfig, shapes: Shapes) -> None:
         super().__init__()
         self.config = config

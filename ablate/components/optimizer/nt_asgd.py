@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ablate.components import Optimizer, register, setting
-from ablate.model.optimizer import Saved, parameter_groups
+from ablate.model.optimizer import Saved, decayed_alike, parameter_groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +54,21 @@ def triggers(history: list[float], valid_nll: float, nonmono: int) -> bool:
 class NtAsgd(Optimizer):
     """torch's SGD, then torch's ASGD with t0 = 0 and lambd = 0."""
 
+    follows_gradients = True
+
     def __init__(self, config: NtAsgdConfig, model: nn.Module) -> None:
         self.config = config
         self.named = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self.history: list[float] = []
         self.averaging = False
-        self.torch = torch.optim.SGD(
-            parameter_groups(model), lr=config.learning_rate, weight_decay=config.weight_decay
-        )
+        groups = decayed_alike(parameter_groups(model), config.weight_decay)
+        self.torch = torch.optim.SGD(groups, lr=config.learning_rate)
         if config.trigger == "at_once":
             self._start_averaging()
+
+    @classmethod
+    def width_power(cls, config: NtAsgdConfig) -> float | None:
+        return 0.0
 
     def epoch_ended(self, epoch: int, valid_nll: float) -> str | None:
         if self.averaging:  # as in the code, values of averages do not enter the history
@@ -114,10 +119,6 @@ class NtAsgd(Optimizer):
         self.averaging = True
         # Without the groups' other settings, which ASGD would take for its own. lambd = 0: the rate
         # does not fall; t0 = 0: averaging starts at once.
-        self.torch = torch.optim.ASGD(
-            [{k: group[k] for k in ("params", "rate_scale")} for group in self.torch.param_groups],
-            lr=self.rate,
-            lambd=0.0,
-            t0=0.0,
-            weight_decay=self.config.weight_decay,
-        )
+        kept = ("params", "rate_scale", "weight_decay")
+        groups = [{key: group[key] for key in kept} for group in self.torch.param_groups]
+        self.torch = torch.optim.ASGD(groups, lr=self.rate, lambd=0.0, t0=0.0)

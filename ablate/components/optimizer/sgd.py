@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from ablate.components import CombinationError, Optimizer, register, setting
-from ablate.model.optimizer import parameter_groups
+from ablate.model.optimizer import decayed_alike, parameter_groups
 from ablate.model.schedule import OwnSchedule
 
 
@@ -99,6 +99,8 @@ def momentum_of(tokens: float, tokens_per_update: int) -> float:
 class Sgd(Optimizer):
     """torch's SGD."""
 
+    follows_gradients = True
+
     def __init__(self, config: SgdConfig, model: nn.Module) -> None:
         if config.momentum and config.momentum_tokens is not None:
             raise CombinationError(
@@ -107,11 +109,14 @@ class Sgd(Optimizer):
             )
         self.config = config
         self.torch = torch.optim.SGD(
-            parameter_groups(model),
+            decayed_alike(parameter_groups(model), config.weight_decay),
             lr=config.learning_rate,
             momentum=config.momentum,
-            weight_decay=config.weight_decay,
         )
+
+    @classmethod
+    def width_power(cls, config: SgdConfig) -> float | None:
+        return 0.0
 
     def prepare(self, tokens_per_update: int) -> None:
         if self.config.momentum_tokens is not None:

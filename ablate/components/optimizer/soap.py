@@ -165,7 +165,11 @@ class RotatedAdam(torch.optim.Optimizer):
 )
 @final
 class Soap(Optimizer):
-    """SOAP over matrices and torch's AdamW, each over its own parameters."""
+    """SOAP over matrices and torch's AdamW, each over its own parameters.
+
+    It has no `width_power`: what a step changes grows with another power of the width after every
+    change of the bases (docs/notes/log.md).
+    """
 
     def __init__(self, config: SoapConfig, model: nn.Module) -> None:
         self.config = config

@@ -17,7 +17,7 @@ from ablate.config.config import Config
 from ablate.config.identity import Role, Trial
 from ablate.config.metrics import BITS_PER_BYTE, SPLIT, reported_name
 from ablate.config.streams import Streams
-from ablate.data.corpus import AnyCorpus, Corpus, open_corpus
+from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.model.evaluator import Evaluator, Pieces, Reading
 from ablate.model.flow import TrainingText
 from ablate.model.language_model import LanguageModel, num_parameters
@@ -119,7 +119,7 @@ def _metrics(
 
 def per_byte(text: TrainingText, nll: float, split: str) -> dict[str, float]:
     """The bits per byte of a split, by their name, where the bytes are known."""
-    bits = text.bits_per_byte(nll, split) if isinstance(text, Corpus) else None
+    bits = text.bits_per_byte(nll, split) if isinstance(text, AnyCorpus) else None
     return {} if bits is None else {BITS_PER_BYTE.name: bits}
 
 

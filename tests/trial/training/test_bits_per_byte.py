@@ -12,9 +12,11 @@ import torch
 from ablate.config.metrics import BITS_PER_BYTE, from_plain
 from ablate.config.resolve import resolve
 from ablate.data.corpus import open_corpus
+from ablate.data.pairs import Ragged
 from ablate.data.published import SPLITS
 from ablate.model.mixture import log_probs
 from ablate.model.reading import in_float64, stream_log_probs
+from ablate.model.sentences import forced, pair_batch
 from ablate.store.store import Store
 from ablate.trial.task import Place
 from ablate.trial.training.training import Training
@@ -106,6 +108,35 @@ def test_an_n_gram_model_and_every_evaluator_of_text_report_them(values, tmp_pat
     words = len((TEXT * 2).split()) + TEXT.count("\n") * 2
     nll, bits = (journal.outcome.metrics[f"test_{name}"] for name in ("nll", "bits_per_byte"))
     assert bits * len(TEXT) * 2 * math.log(2) == pytest.approx(nll * words)
+
+
+def test_of_pairs_it_is_what_the_targets_cost_given_the_sources(values, tmp_path):
+    """A loop over sentences and tokens, each from its own past, finds the same; and the words that
+    the vocabulary lacks are spelled."""
+    folder, sources = tmp_path / "pairs", ["a cat", "the dog ran", "a dog"]
+    folder.mkdir()
+    targets = {"train": ["le chat", "un chien court", "chien"], "test": ["un rat", "le", "chien"]}
+    for split in SPLITS:
+        for ending, lines in (("src", sources), ("tgt", targets.get(split, targets["train"]))):
+            (folder / f"{split}.{ending}").write_text("".join(f"{line}\n" for line in lines))
+    mine = {k: v for k, v in values.items() if not k.startswith(("corpus", "training"))}
+    chosen = {"task": "encoder_decoder", "corpus.name": str(folder), "encoder.units": 8, **mine}
+    training, epoch = trained(chosen, tmp_path)
+    found = training.conclude().metrics
+    pairs, model, bits = training.corpus, in_float64(training.model), 0.0
+    for source, target in zip(*pairs.sentences("test"), strict=True):
+        for number, token in enumerate(target.tolist()):
+            one = [Ragged(side, torch.tensor([0, len(side)])) for side in (source, target)]
+            one[1] = Ragged(target[: number + 1], torch.tensor([0, number + 1]))
+            batch = pair_batch(*one, torch.zeros(1, dtype=torch.long), pairs.eos, "cpu")
+            with torch.no_grad():
+                p_V = log_probs(forced(model, batch).mixture)[-1].exp()
+            assert p_V.sum().item() == pytest.approx(1, abs=1e-12)
+            bits -= math.log2(p_V[token])
+    num_bytes = len(b"un rat\nle\nchien\n")
+    bits += len("rat.") * math.log2(257)
+    assert found["test_bits_per_byte"] == pytest.approx(bits / num_bytes, rel=1e-5)
+    assert epoch is not None and "valid_bits_per_byte" in {*epoch} & {*found}
 
 
 def test_lower_is_better_and_no_record_changes_it():
