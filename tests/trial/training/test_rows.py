@@ -1,0 +1,92 @@
+"""Several processes, each with its rows of a batch: the result of one process with all rows."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from ablate.config.merge import merge
+from ablate.errors import CombinationError
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+from ablate.trial.task import Place
+from ablate.trial.training.team import Team
+from ablate.trial.training.training import Training
+from tests.support import trials
+from tests.trial.training.test_training import TINY
+
+UPDATES = 50
+# Five rows are not divisible by two; in two parts of three and two, neither is the first.
+SHARED = {
+    "corpus.train_tokens": 600,
+    "corpus.eval_tokens": 150,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 0.5,
+    "training.batch_size": 5,
+    "training.window": 6,
+    "training.epochs": 4,
+    "regularizer.mixture_balance.weight": 0.0,
+}
+LSTM = {
+    "head": "softmax",
+    "backbone.units": [10, 8],
+    "training.accumulate": 2,
+    "training.state_reset": 0.2,
+    "regularizer.dropout.input": 0.2,
+    "regularizer.variational_dropout.recurrent": 0.2,
+    "regularizer.embedding_dropout.per_row": True,
+    "regularizer.fraternal_dropout.kappa": 0.1,
+    "regularizer.activation_l2.weight": 1e-3,
+}
+MIXTURE = {"loss": "nce", "loss.noise": 3, "regularizer.past_decode.weight": 0.1}
+TRANSFORMER = {
+    "backbone": "transformer",
+    "head": "mos",
+    "head.experts": 2,
+    "loss": "augmented",
+    "backbone.dropout": 0.1,
+    "optimizer": "adamw",
+    "optimizer.learning_rate": 1e-3,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def team() -> Iterator[None]:
+    """Starting a process takes seconds: all tests use one, and it ends with them."""
+    yield
+    if Team.started is not None:
+        Team.started.end()
+
+
+def trained(changes, store, data, processes, updates=UPDATES) -> Training:
+    trial = trials.made(merge(TINY, merge(SHARED, changes)), data)
+    task = Training(trial, Place(store, data, processes))
+    advance(task, updates)
+    return task
+
+
+def advance(task: Training, updates: int) -> None:
+    for _ in range(updates):
+        task.advance(0)  # a slice of no time is one window
+
+
+def assert_same(one: Training, two: Training) -> None:
+    assert one.update == two.update
+    assert one.valid_history == pytest.approx(two.valid_history, abs=1e-5)
+    assert one.num_tokens == two.num_tokens
+    assert one.nll_sum.item() == pytest.approx(two.nll_sum.item(), rel=1e-5)
+    ours, theirs = one.model.state_dict(), two.model.state_dict()
+    for name, tensor in ours.items():
+        torch.testing.assert_close(theirs[name], tensor, rtol=0, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("changes", [LSTM, MIXTURE, TRANSFORMER], ids=["lstm", "mixture", "transformer"])
+def test_two_processes_learn_what_one_learns(changes, tmp_path, data):
+    one, two = (trained(changes, Store(tmp_path), data, processes) for processes in (1, 2))
+    assert_same(one, two)
+    assert len(one.valid_history) >= 2
+    assert two.processes == 2
