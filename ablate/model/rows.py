@@ -56,8 +56,8 @@ def check_rows(config: Config, processes: int) -> None:
         raise CombinationError(f"{_not_by_rows('loss', loss, processes)} {way_out}")
     for choice in config.listed.get("regularizer", ()):
         if not choice.make().by_rows:
-            name = f"regularizer.{choice.name}"
-            raise CombinationError(f"{_not_by_rows('regularizer', name, processes)} {way_out}")
+            refusal = _not_by_rows("regularizer", choice.name, processes)
+            raise CombinationError(f"{refusal} {way_out}")
 
 
 def _not_by_rows(slot: str, name: str, processes: int) -> str:

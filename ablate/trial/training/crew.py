@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ablate.config.identity import Trial
+from ablate.errors import CombinationError
 from ablate.trial.task import Diverged, Place
 from ablate.trial.training.team import Team
 
@@ -40,6 +41,12 @@ class Crew:
         """Give the model the sums of all processes' gradients; return their losses, summed."""
         return nlls
 
+    @contextmanager
+    def without_global_draws(self) -> Iterator[None]:
+        """Inside, nothing may draw from the global generators: each process would draw the same for
+        its own rows as the others for theirs."""
+        yield
+
     def gathered(self, own: Mapping[str, Tensor]) -> list[Mapping[str, Tensor]]:
         """Return the state of every process's rows, by rank; that of this process is `own`."""
         return [own]
@@ -61,7 +68,9 @@ class Shared(Crew):
         parameters = self._with_gradients([p for p in model.parameters() if p.requires_grad])
         nll = torch.stack([*nlls]).sum() if nlls else parameters[0].new_zeros(())
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = torch.cat([*(each.reshape(-1) for each in gradients), nll.to(gradients[0].dtype)[None]])
+        flat = torch.cat(
+            [*(each.reshape(-1) for each in gradients), nll.to(gradients[0].dtype)[None]]
+        )
         self._add_up(flat)
         *sums, nll_1 = flat.split([*(p.numel() for p in parameters), 1])
         for parameter, gradient in zip(parameters, sums, strict=True):
@@ -72,7 +81,9 @@ class Shared(Crew):
         """The parameters that some process has a gradient of: an optimizer skips the others, and
         would not skip zeros. Asked in the first update, as they are always the same."""
         if self._trained is None:
-            counts = torch.tensor([p.grad is not None for p in parameters], device=parameters[0].device)
+            counts = torch.tensor(
+                [p.grad is not None for p in parameters], device=parameters[0].device
+            )
             counts = counts.float()
             self._add_up(counts)
             self._trained = [count > 0 for count in counts.tolist()]
@@ -80,6 +91,17 @@ class Shared(Crew):
 
     def _add_up(self, flat: Tensor) -> None:
         distributed.all_reduce(flat)
+
+    @contextmanager
+    def without_global_draws(self) -> Iterator[None]:
+        before = None if self._trained is not None else _global_state()  # in the first update
+        yield
+        if before is not None and not all(map(torch.equal, before, _global_state())):
+            raise CombinationError(
+                f"a technique draws from torch's global generator, as torch.nn.Dropout does, and "
+                f"each of {self.size} processes would draw other numbers than one process. Instead: "
+                "`masks.dropout`, or processes=1 in the scale."
+            )
 
 
 class Leader(Shared):
@@ -121,6 +143,11 @@ class Leader(Shared):
             super()._add_up(flat)
         except RuntimeError as error:  # the connection is closed, or nobody answers
             raise self._team.lost() from error
+
+
+def _global_state() -> list[Tensor]:
+    cuda = [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else []
+    return [torch.default_generator.get_state(), *cuda]
 
 
 def crew_of(device: str, processes: int) -> Crew:

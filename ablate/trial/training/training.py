@@ -160,7 +160,8 @@ class Training:
         chance = Chance(self.streams, self.update)
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
-        nlls = self._backward(update, chance)
+        with self.crew.without_global_draws():
+            nlls = self._backward(update, chance)
         for nll in self.crew.summed(self.model, nlls):
             self.nll_sum += nll
         if clip := self.config.training.clip:

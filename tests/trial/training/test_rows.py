@@ -10,6 +10,7 @@ import torch
 
 from ablate.config.merge import merge
 from ablate.errors import CombinationError
+from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -45,6 +46,9 @@ LSTM = {
 MIXTURE = {"loss": "nce", "loss.noise": 3, "regularizer.past_decode.weight": 0.1}
 TRANSFORMER = {
     "backbone": "transformer",
+    "backbone.units": 8,
+    "backbone.heads": 2,
+    "regularizer.weight_drop.rate": 0.0,
     "head": "mos",
     "head.experts": 2,
     "loss": "augmented",
@@ -84,9 +88,60 @@ def assert_same(one: Training, two: Training) -> None:
         torch.testing.assert_close(theirs[name], tensor, rtol=0, atol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("changes", [LSTM, MIXTURE, TRANSFORMER], ids=["lstm", "mixture", "transformer"])
+@pytest.mark.parametrize("changes", [LSTM, MIXTURE, TRANSFORMER], ids=["lstm", "nce", "attention"])
 def test_two_processes_learn_what_one_learns(changes, tmp_path, data):
     one, two = (trained(changes, Store(tmp_path), data, processes) for processes in (1, 2))
     assert_same(one, two)
     assert len(one.valid_history) >= 2
     assert two.processes == 2
+
+
+def test_saved_by_two_and_resumed_by_one_and_again_by_two(tmp_path, data):
+    """Rows' states are gathered: a checkpoint is that of one process."""
+    one = trained(LSTM, Store(tmp_path), data, 1, updates=21)
+    two = trained(LSTM, Store(tmp_path), data, 2, updates=7)
+    tensors, plain = two.saved()
+    assert all(
+        tensor[:, row].any()
+        for name, tensor in tensors.items()
+        if "state" in name
+        for row in range(5)
+    )
+    alone = trained(LSTM, Store(tmp_path), data, 1, updates=0)
+    alone.restore(tensors, plain)
+    advance(alone, 7)
+    again = trained(LSTM, Store(tmp_path), data, 2, updates=0)
+    again.restore(*alone.saved())
+    advance(again, 7)
+    assert_same(one, again)
+
+
+def test_a_process_that_dies_ends_the_attempt_and_the_next_one_goes_on(tmp_path, data):
+    trial, store = trials.made(merge(TINY, merge(SHARED, MIXTURE)), data), Store(tmp_path)
+    run = TrialRun(trial, store, data, processes=2)
+    run.advance(0)
+    run.save()
+    (follower,) = Team.started.processes
+    follower.send_signal(signal.SIGKILL)
+    while not run.advance(0).done:
+        pass
+    assert run.journal.status == Status.FAILED
+    told = f"process 2 of 2 (pid {follower.pid}) was killed by signal 9"
+    assert told in run.journal.outcome.reason
+    journals.reopened(store, trial.id)  # as the next run of a study does
+    again = trials.ended(TrialRun(trial, store, data, processes=2))
+    assert again.status == Status.COMPLETED
+    assert again.last_attempt.processes == 2
+    assert Team.started.processes != [follower]
+
+
+@pytest.mark.parametrize(
+    ("changes", "processes", "told"),
+    [
+        ({"regularizer.mixture_balance.weight": 0.1}, 2, "regularizer 'mixture_balance'"),
+        ({}, 6, "training.batch_size = 5"),
+    ],
+)
+def test_what_is_no_sum_over_rows_is_refused(changes, processes, told, tmp_path, data):
+    with pytest.raises(CombinationError, match=told):
+        trained(changes, Store(tmp_path), data, processes, updates=0)
