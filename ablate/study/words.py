@@ -429,8 +429,8 @@ class Scale(Word):
         check_size("spread", self.spread, "Scale")
         if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
             raise StudyError(
-                f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a GPU "
-                f"of its own. Instead: gpus={self.processes}, or no processes=."
+                f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a "
+                f"GPU of its own. Instead: gpus={self.processes}, or no processes=."
             )
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.config.fields import describe
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.model.assemble import assemble

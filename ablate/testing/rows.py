@@ -20,8 +20,8 @@ WHOLE = Rows(0, ROWS, ROWS)
 
 
 def rows_can_be_computed_apart(subject: Subject) -> None:
-    """The losses and gradients of some rows and of the others add up to those of all rows, under the
-    same masks. Losses and regularizers promise this with `by_rows`."""
+    """The losses and gradients of some rows and of the others add up to those of all rows, under
+    the same masks. Losses and regularizers promise this with `by_rows`."""
     if subject.reads_pairs:
         return
     small = _small(subject)

@@ -197,10 +197,10 @@ class Subject:
     def switched_on(self) -> dict[str, Any]:
         """The subject's values, and every other number at 0.5 or the nearest allowed value."""
         values = {}
-        for field in describe(self.technique.config):
-            if field.type == "number":
-                at_least, at_most = field.limits.low or 0.0, field.limits.high or ON
-                values[self.prefix + field.name] = min(max(ON, at_least), at_most)
+        for own in describe(self.technique.config):
+            if own.type == "number":
+                at_least, at_most = own.limits.low or 0.0, own.limits.high or ON
+                values[self.prefix + own.name] = min(max(ON, at_least), at_most)
         return {**values, **self.values}
 
     def build(self) -> Any:

@@ -98,8 +98,8 @@ class Shared(Crew):
         yield
         if before is not None and not all(map(torch.equal, before, _global_state())):
             raise CombinationError(
-                f"a technique draws from torch's global generator, as torch.nn.Dropout does, and "
-                f"each of {self.size} processes would draw other numbers than one process. Instead: "
+                "a technique draws from torch's global generator, as torch.nn.Dropout does, and "
+                f"each of {self.size} processes would draw other numbers than one does. Instead: "
                 "`masks.dropout`, or processes=1 in the scale."
             )
 

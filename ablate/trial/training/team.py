@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -60,11 +60,7 @@ class Team:
             )
         self.device, self.size = device, size
         command = [sys.executable, "-c", CODE, json.dumps(sys.path)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        # In a session of their own, Ctrl-C does not reach them: the worker saves the trial first.
-        self.processes = [
-            subprocess.Popen(command, **pipes, start_new_session=True) for _ in range(1, size)
-        ]
+        self.processes = [_started(command) for _ in range(1, size)]
         self._ended = False
         atexit.register(self.end)
         with tempfile.TemporaryDirectory(prefix="ablate-rows-") as folder:
@@ -133,6 +129,12 @@ class Team:
             distributed.destroy_process_group()
 
 
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    # In a session of its own, Ctrl-C does not reach it: the worker saves the trial first.
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+
+
 def _end_of(process: subprocess.Popen[bytes], answer: Message | None) -> str:
     """How a process ended; "" if it has not."""
     try:
@@ -142,8 +144,7 @@ def _end_of(process: subprocess.Popen[bytes], answer: Message | None) -> str:
     while answer is None or "error" not in answer.plain:
         answer = receive(process.stdout)  # type: ignore[arg-type]
         if answer is None:
-            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            return how
+            return f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
     return f"failed: {answer.plain['error']}"
 
 
@@ -151,7 +152,8 @@ def join(rank: int, size: int, device: str, folder: str) -> None:
     """Join the process group of a trial's processes, which are all on this host."""
     if device == "cuda":
         cuda.set_device(rank)  # "cuda" is this GPU from now on
-    store = distributed.FileStore(str(Path(folder) / "rendezvous"), size)
+    file = str(Path(folder) / "rendezvous")
+    store = distributed.FileStore(file, size)  # type: ignore[attr-defined]
     with _on_this_host():
         distributed.init_process_group(
             "nccl" if device == "cuda" else "gloo",
