@@ -63,12 +63,19 @@ class Team:
         self.processes = [_started(command) for _ in range(1, size)]
         self._ended = False
         atexit.register(self.end)
+        try:
+            self._meet()
+        except BaseException:
+            self.end()
+            raise
+
+    def _meet(self) -> None:
         with tempfile.TemporaryDirectory(prefix="ablate-rows-") as folder:
-            for rank in range(1, size):
-                place = {"device": device, "size": size, "folder": folder}
+            for rank in range(1, self.size):
+                place = {"device": self.device, "size": self.size, "folder": folder}
                 self._send(rank, {"rank": rank, **place}, {})
             self.heard()  # they are there: only now may this process wait for them
-            join(0, size, device, folder)
+            join(0, self.size, self.device, folder)
             self.heard()
 
     def fits(self, device: str, size: int) -> bool:

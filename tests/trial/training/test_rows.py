@@ -35,6 +35,8 @@ SHARED = {
 LSTM = {
     "head": "softmax",
     "backbone.units": [10, 8],
+    "optimizer": "nt_asgd",
+    "optimizer.nonmono": 0,
     "training.accumulate": 2,
     "training.state_reset": 0.2,
     "regularizer.dropout.input": 0.2,
