@@ -77,7 +77,7 @@ def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
         f"{plan.record.key}: {plan.record.question}",
         *_changed(plan),
         *rung_notes(plan.scale),
-        f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
+        f"{_read(plan)}{plan.record.seeds}, {_computes(plan)} per trial, "
         f"base arm '{plan.record.base_arm}'",
         *_text(plan, workspace),
         *kept_settings(plan),
@@ -91,6 +91,14 @@ def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
     ]
     written = [*text.sentences(above), "", *_arms(plan, done), "", *text.sentences(below)]
     return "\n".join(written)
+
+
+def _computes(plan: Plan) -> str:
+    """What a trial computes with: `2 processes of 1 thread`."""
+    threads = counted(plan.scale.threads, "thread")
+    if plan.processes == 1:
+        return threads
+    return f"{plan.processes} processes of {threads}"
 
 
 def answer(
@@ -330,7 +338,7 @@ def _cost(
     for journal in done.values():
         forecast.ended(journal)
     # As many workers as `ablate study` starts if it is given no number.
-    left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.scale.threads)
+    left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.cores)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
     looks = looks_of(plan.record)
     num = sum(bool(journal.epochs) for journal in done.values())

@@ -96,7 +96,7 @@ def _cores(options: argparse.Namespace, scale: Scale) -> int | None:
     trials = 1
     if options.gpus is not None and scale.gpus:
         trials = math.floor(options.gpus / scale.gpus)
-    needed = trials * scale.threads
+    needed = trials * scale.threads * scale.num_processes
     cores = options.cpus or (None if options.gpus is None else needed)
     if cores is not None and cores < scale.threads:
         raise ConfigError(

@@ -44,27 +44,27 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     """Run the schedule's trials until none is left or it is stopping."""
     if schedule.exhausted:
         return
+    plan = schedule.plan
     if options.local:
         from ablate.trial.run import check_gpus
         from ablate.tune import local
 
-        check_gpus(schedule.plan.scale_name, schedule.plan.scale.gpus)
-        local.run(schedule, lambda trial: _order(trial, workspace))
+        check_gpus(plan.scale_name, plan.scale.gpus)
+        local.run(schedule, lambda trial: _order(trial, plan, workspace))
         return
     from ablate.data.travel import send, send_files
     from ablate.tune.cluster import drive as cluster
 
-    plan = schedule.plan
     fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()
     # Workers start in another folder, where a relative path would lead elsewhere.
     path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
 
     def order(trial: Trial) -> dict[str, Any]:
         if not more:
-            return {**_order(trial, workspace), "path": path}
+            return {**_order(trial, plan, workspace), "path": path}
         files = {"files": send_files([*trial.config.files.values()], workspace.store)}
         read = parcels.get(trial.corpus_digest) or parcels[plan.record.corpus_digest]
-        return {**_order(trial, workspace), **more, **files, "corpus": read}
+        return {**_order(trial, plan, workspace), **more, **files, "corpus": read}
 
     with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
         if fleet.address not in (None, "local"):
@@ -77,8 +77,9 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         cluster.run(schedule, fleet, order)
 
 
-def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
-    return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
+def _order(trial: Trial, plan: Plan, workspace: Workspace) -> dict[str, Any]:
+    where = {"store": workspace.store.uri, "data": workspace.data}
+    return {"trial": trial.to_plain(), **where, "processes": plan.processes}
 
 
 def _order_to_other_hosts(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -96,10 +97,10 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
     from ablate.tune.cluster.drive import Fleet
 
     address = options.address or os.environ.get("RAY_ADDRESS")
-    here = room_for(plan.scale.threads)
+    here = room_for(plan.cores)
     return Fleet(
         workers=options.workers or (here if address in (None, "local") else None),
-        cpus_per_trial=plan.scale.threads,
+        cpus_per_trial=plan.cores,
         gpus_per_trial=plan.scale.gpus,
         address=address,
         verbose=options.verbose,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ablate.config.streams import Streams
 from ablate.errors import TechniqueError
+from ablate.model.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Chance:
     twin: int = 0  # number of the pass over the same window; each has its own masks
     part: int = 0  # number of the sub-batch of the update; each has its own masks
     side: str = ""  # of a model that reads two texts; each has its own masks
+    rows: Rows | None = None  # that this process computes, of the sub-batch; None: all
 
     def generator(self, purpose: str) -> torch.Generator:
         """The generator for a purpose, different for each update, pass and sub-batch."""
@@ -30,11 +32,28 @@ class Chance:
         side = f"/{self.side}" if self.side else ""
         return self.streams.generator(f"{purpose}{side}{twin}{part}", self.update)
 
-    def keep(self, purpose: str, shape: Iterable[int], rate: float, like: Tensor) -> Tensor:
-        """An inverted-dropout mask: 0 with probability `rate`, else 1/(1 - rate)."""
-        generator = self.generator(f"mask/{purpose}")
-        mask = torch.empty(tuple(shape), dtype=like.dtype, device=like.device)
-        return mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
+    def keep(
+        self,
+        purpose: str,
+        shape: Iterable[int],
+        rate: float,
+        like: Tensor,
+        *,
+        by_row: bool = False,
+    ) -> Tensor:
+        """An inverted-dropout mask: 0 with probability `rate`, else 1/(1 - rate).
+
+        `by_row`: dimension 1 of the shape is the rows, each of which has a mask of its own.
+        """
+        generator, whole = self.generator(f"mask/{purpose}"), list(shape)
+        rows = self.rows if by_row else None
+        if (
+            rows is not None
+        ):  # drawn for the whole batch, so that the draws are those of one process
+            whole[1] = rows.total
+        mask = torch.empty(whole, dtype=like.dtype, device=like.device)
+        mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
+        return mask if rows is None else rows.of(mask, 1)
 
 
 class Masking:
@@ -126,11 +145,11 @@ class Masks:
         return product
 
     def dropout(self, name: str, x: Tensor, rate: float, *, locked: bool = False) -> Tensor:
-        """Dropout inside a technique; locked: one mask for all steps (dimension 0)."""
+        """Dropout inside a technique, of x_TB...; locked: one mask for all steps."""
         if self.chance is None or rate == 0:
             return x
         shape = (1, *x.shape[1:]) if locked else x.shape
-        return x * self.chance.keep(name, shape, rate, x)
+        return x * self.chance.keep(name, shape, rate, x, by_row=True)
 
     def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int) -> Tensor:
         """Return the word vectors after every regularizer of words."""

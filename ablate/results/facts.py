@@ -121,6 +121,8 @@ FACTS: tuple[Fact[Told], ...] = (
     Fact("device", TEXT, lambda t: t.journal.trial.device, "cpu, cuda, ..."),
     Fact("precision", TEXT, lambda t: t.journal.trial.precision, "float32, bfloat16, ..."),
     Fact("threads", WHOLE, lambda t: t.journal.trial.threads, "threads that it computes with"),
+    Fact("processes", WHOLE, lambda t: t.attempt.processes or 1,
+         "processes that train it together, each with its share of a batch's rows"),
     Fact("reads_test", TRUTH, lambda t: t.journal.trial.reads_test,
          "whether it read the test split"),
     Fact("runner", TEXT, lambda t: t.journal.trial.runner, "what trained or evaluated it"),

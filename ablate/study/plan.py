@@ -75,6 +75,7 @@ def make_plan(
         configs=configs,
         digests=_other_digests(study, configs, data),
     )
+    _check_processes(plan)
     if found is not None:
         behind = {"settings_of": scale.settings_of, "num_searches": found.num_searches}
         plan = replace(plan, record=replace(record, **behind), repeats=found.num_searches)
@@ -309,6 +310,25 @@ def _check_stages(
                 f"weights of a language model, and trials of the task '{kind.name}' have none. "
                 "Instead: do it in the task's function, as a setting of its config."
             )
+
+
+def _check_processes(plan: Plan) -> None:
+    """Check that the processes of a trial can share the rows of every arm's batches."""
+    if plan.processes == 1:
+        if (asked := plan.scale.processes or 1) > 1:
+            raise StudyError(
+                f"Scale: processes={asked} shares the rows of a batch of a model that `ablate` "
+                "trains, and the study has a task of its own. Instead: start them in the task."
+            )
+        return
+    from ablate.model.rows import check_rows
+
+    for arm, config in plan.configs.items():
+        if config.kind.assembles:
+            try:
+                check_rows(config, plan.processes)
+            except CombinationError as error:
+                raise CombinationError(f"{arm_location(plan.study, arm)}: {error}") from None
 
 
 def largest_trial(plan: Plan) -> Trial:

@@ -355,6 +355,9 @@ class Scale(Word):
         budget: What the study may spend at this scale.
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
+        processes: Processes that train a model of a trial together, each with its share of the rows
+            of a batch; by default one for each whole GPU. The result is that of one process, up to
+            rounding, so that it does not matter for a trial's id.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
@@ -393,6 +396,7 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
+    processes: int | None = limited(None, low=1)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
@@ -423,3 +427,13 @@ class Scale(Word):
                 "no more seeds. Instead: leave out either of the two."
             )
         check_size("spread", self.spread, "Scale")
+        if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
+            raise StudyError(
+                f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a "
+                f"GPU of its own. Instead: gpus={self.processes}, or no processes=."
+            )
+
+    @property
+    def num_processes(self) -> int:
+        """How many processes train a model together."""
+        return self.processes or max(1, int(self.gpus))

@@ -24,18 +24,7 @@ from ablate.testing.subject import (
 )
 
 SITES = ("input", "hidden/1", "hidden/2", "output", "latent", "gate_input", "recurrent/1")
-ON = 0.5  # as a probability, or as a strength
 MODEL = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
-
-
-def _switched_on(subject: Subject) -> dict[str, Any]:
-    """The subject's values, and every other number at 0.5 or the nearest allowed value."""
-    values = {}
-    for field in describe(subject.technique.config):
-        if field.type == "number":
-            at_least, at_most = field.limits.low or 0.0, field.limits.high or ON
-            values[subject.prefix + field.name] = min(max(ON, at_least), at_most)
-    return {**values, **subject.values}
 
 
 def off_is_the_identity(subject: Subject) -> None:
@@ -66,7 +55,7 @@ def off_leaves_no_trace(subject: Subject) -> None:
 
 def on_it_repeats(subject: Subject) -> None:
     """When on, the same streams give the same loss, and finite gradients."""
-    small = _model(_switched_on(subject), torch.float32)
+    small = _model(subject.switched_on, torch.float32)
     require(bool(small.regularizers), "none of its numbers switches it on.")
     first, second = _loss(small), _loss(small)
     require(torch.equal(first, second), f"{first.item()}, then {second.item()}.")
@@ -77,7 +66,7 @@ def on_it_repeats(subject: Subject) -> None:
 
 def its_own_parameters_are_drawn(subject: Subject) -> None:
     """Its own parameters, if it has any, are drawn by name, and can be built without memory."""
-    small = _model(_switched_on(subject))
+    small = _model(subject.switched_on)
     shapes = {name: p.shape for name, p in small.model.auxiliary.named_parameters()}
     for parameter in small.model.auxiliary.parameters():
         parameter.data.fill_(torch.nan)
@@ -91,7 +80,7 @@ def its_own_parameters_are_drawn(subject: Subject) -> None:
 
 def on_it_does_something(subject: Subject) -> None:
     """When on, it changes the loss or the parameters."""
-    on, off = _model(_switched_on(subject)), _model(subject.others)
+    on, off = _model(subject.switched_on), _model(subject.others)
     before = weights(on.model)
     for regularizer in on.regularizers:
         regularizer.project(on.model)

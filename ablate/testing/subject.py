@@ -25,6 +25,7 @@ VOCABULARY = 23
 WIDTH = 8  # of word vectors and layers, so that a tied head fits
 STEPS, ROWS = 6, 3
 NUM_TOKENS = STEPS * ROWS
+ON = 0.5  # as a probability, or as a strength
 SMALLER = {"units": WIDTH}  # fields of any technique, set smaller than their defaults
 
 
@@ -191,6 +192,16 @@ class Subject:
     def others(self) -> dict[str, Any]:
         """The values that are not the technique's own."""
         return {k: v for k, v in self.values.items() if not k.startswith(self.prefix)}
+
+    @property
+    def switched_on(self) -> dict[str, Any]:
+        """The subject's values, and every other number at 0.5 or the nearest allowed value."""
+        values = {}
+        for own in describe(self.technique.config):
+            if own.type == "number":
+                at_least, at_most = own.limits.low or 0.0, own.limits.high or ON
+                values[self.prefix + own.name] = min(max(ON, at_least), at_most)
+        return {**values, **self.values}
 
     def build(self) -> Any:
         """Build a technique that needs only its config, with the subject's values."""

@@ -46,7 +46,15 @@ from ablate.trial.output import Output
 from ablate.trial.provenance import trust
 from ablate.trial.provenance.environment import environment
 from ablate.trial.provenance.user_sources import sources
-from ablate.trial.task import Conclusion, Diverged, Place, Task, check_conclusion, check_epoch
+from ablate.trial.task import (
+    Conclusion,
+    Diverged,
+    Place,
+    ProcessLost,
+    Task,
+    check_conclusion,
+    check_epoch,
+)
 from ablate.trial.user.user_code import executed, text_of, user_frames
 
 log = logging.getLogger("ablate.trial")
@@ -67,9 +75,15 @@ class TrialRun:
     """A trial being run: its task, its journal, its checkpoints."""
 
     def __init__(
-        self, trial: Trial, store: Store, data: str, here: Mapping[str, str] | None = None
+        self,
+        trial: Trial,
+        store: Store,
+        data: str,
+        here: Mapping[str, str] | None = None,
+        processes: int = 1,
     ) -> None:
-        """`here`: path of a trial's module or file -> its path on this host, if different."""
+        """`here`: path of a trial's module or file -> its path on this host, if different.
+        `processes`: how many may train the trial together."""
         self.trial, self.store, self._here = trial, store, here or {}
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
@@ -78,9 +92,9 @@ class TrialRun:
         self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             # A failure to begin is an outcome too: a task's file may have an error.
-            self._guarded(lambda: self._begin(data))
+            self._guarded(lambda: self._begin(Place(store, data, processes, self._here)))
 
-    def _begin(self, data: str) -> None:
+    def _begin(self, place: Place) -> None:
         self.journal.attempts.append(self._attempt())
         load_modules(self.trial.modules, self._here)
         trial = self._trial_here()
@@ -89,7 +103,7 @@ class TrialRun:
         self.journal.note(sources=sources(self.trial) or None, neutral=neutral or None)
         self.journal.write(self.store)  # record the attempt before anything large can kill it
         self._seed_global("begin")
-        task = find_runner(self.trial.runner)(trial, Place(self.store, data))
+        task = find_runner(self.trial.runner)(trial, place)
         saved = self._last_checkpoint()
         if saved is not None or self.journal.epochs:
             self._resume(task, saved)
@@ -246,6 +260,8 @@ class TrialRun:
         self.journal.note(computed_by=tuple(ways))
         if operations := getattr(self._task, "operations", None):
             self.journal.note(operations=operations)
+        if (processes := getattr(self._task, "processes", 1)) > 1:
+            self.journal.note(processes=processes)
         if idle := getattr(self._task, "without_effect", None):
             self.journal.note(without_effect=tuple(idle))
         if kept := getattr(self._task, "kept_outside", None):
@@ -273,7 +289,8 @@ class TrialRun:
         except Diverged as error:
             self._close(Outcome(status=Status.DIVERGED, reason=str(error)))
         except AblateError as error:
-            self._close(Outcome(status=Status.FAILED, reason=str(error)))
+            failed = Outcome(status=Status.FAILED, reason=str(error))
+            self._close(failed, resumable=isinstance(error, ProcessLost))
         except KeyboardInterrupt:
             raise  # Ctrl-C is the driver's
         except BaseException as error:  # sys.exit() in a task's code is the task's failure too
@@ -328,6 +345,11 @@ def check_gpus(scale: str, gpus: float) -> None:
         raise TrialError(
             f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
             "machine. Instead: a machine with a GPU, or gpus=0, which makes them different trials."
+        )
+    if gpus > (found := torch.cuda.device_count()):
+        raise TrialError(
+            f"scale '{scale}' gives each trial {gpus:g} GPUs, and torch finds {found} on this "
+            f"machine. Instead: gpus={found}, or a machine with more."
         )
 
 

@@ -20,7 +20,7 @@ from ablate.config.merge import merge
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.resolve import resolve
 from ablate.data.kinds import source_of
-from ablate.errors import AblateError, ConfigError, StudyError
+from ablate.errors import AblateError, CombinationError, ConfigError, StudyError
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
 from ablate.study.chains import confirm_search
@@ -707,3 +707,22 @@ def test_of_a_table_of_two_corpora_the_scale_s_is_published(data: str, corpus, p
     base = {k: v for k, v in study.base.items() if not k.startswith(("corpus.", "head."))}
     plan = make_plan(replace(study, base=base), data=data)
     assert plan.record.arms[0].published["test"] == published
+
+
+def test_processes_are_as_many_as_whole_gpus_and_change_no_id(data):
+    """Each computes its rows, so what is no sum over rows is refused with the arm's name."""
+    one, two, gpus = (
+        make_plan(study_of(**scale), data=data)
+        for scale in ({}, {"processes": 2, "threads": 1}, {"gpus": 2.0})
+    )
+    assert (one.processes, two.processes, gpus.processes) == (1, 2, 2)
+    assert (one.cores, two.cores) == (1, 2)
+    assert [trial.id for trial in one.trials] == [trial.id for trial in two.trials]
+    balance = {"regularizer.mixture_balance.weight": 0.1}
+    with pytest.raises(CombinationError, match=r"arm 'a'.*'mixture_balance'.*processes=1"):
+        make_plan(study_of(processes=2, changes=balance), data=data)
+    stand_in = replace(study_of(processes=2), runner="stand_in")
+    with pytest.raises(StudyError, match="start them in the task"):
+        make_plan(stand_in, data=data)
+    with pytest.raises(StudyError, match="processes=3 and gpus=2"):
+        Scale(processes=3, gpus=2)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import cast, final
 
 import torch
 from torch import Tensor
@@ -117,6 +117,7 @@ def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK:
 class Nce(Loss):
     """Scores of 1 + k words per token; never a whole distribution."""
 
+    by_rows = True
     reads_words = False
 
     def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
@@ -132,8 +133,7 @@ class Nce(Loss):
                 "loss 'nce' draws noise words from a training text, and was built without one. "
                 "Instead: assemble(..., text=corpus)."
             )
-        rows = 1 if self.config.shared else len(targets_N)
-        words_nK = self.noise.draw((rows, self.config.noise), chance.generator("nce"))
+        words_nK = self._words(len(targets_N), chance)
         log_kp_V = self.noise.log_p_V + math.log(self.config.noise)
         # The noise is in float64, the scores are not.
         log_kp_V = log_kp_V.to(passed.mixture.vectors_NJE.dtype)
@@ -144,3 +144,15 @@ class Nce(Loss):
             log_kp_V[targets_N1],
             log_kp_V[words_nK],
         )
+
+    def _words(self, num_tokens: int, chance: Chance) -> Tensor:
+        """The noise words of every token, or one row of them for all."""
+        noise, draws = cast(UnigramNoise, self.noise), chance.generator("nce")
+        if self.config.shared:
+            return noise.draw((1, self.config.noise), draws)
+        if (rows := chance.rows) is None:
+            return noise.draw((num_tokens, self.config.noise), draws)
+        # Tokens are time-major. Those of rows that other processes compute are drawn as well.
+        steps = num_tokens // (rows.end - rows.first)
+        words_nK = noise.draw((steps * rows.total, self.config.noise), draws)
+        return rows.of(words_nK.unflatten(0, (steps, rows.total)), 1).flatten(0, 1)

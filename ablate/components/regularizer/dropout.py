@@ -40,6 +40,8 @@ class DropoutConfig:
 class Dropout(Regularizer):
     """One mask per window, site and layer, different at every step."""
 
+    by_rows = True
+
     def __init__(self, config: DropoutConfig) -> None:
         self.rates = all_fields(config)
 
@@ -51,4 +53,4 @@ class Dropout(Regularizer):
         rate = self.rates.get(site.partition("/")[0], 0.0)  # all layers have one rate: "hidden/1"
         if rate == 0:
             return x_TBH
-        return x_TBH * chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH)
+        return x_TBH * chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH, by_row=True)

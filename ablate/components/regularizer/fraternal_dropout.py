@@ -89,6 +89,8 @@ def _squared_in_chunk(first: Mixture, second: Mixture, rows: slice) -> Tensor:
 class FraternalDropout(Regularizer):
     """A second pass with different masks, which the other regularizers draw."""
 
+    by_rows = True
+
     def __init__(self, config: FraternalDropoutConfig) -> None:
         self.config = config
         self.num_passes = 1 if config.off else 2

@@ -77,6 +77,8 @@ SITES = ("input", "hidden", "output", "latent", "attention", "recurrent")
 class VariationalDropout(Regularizer):
     """One mask per window, site and layer."""
 
+    by_rows = True
+
     def __init__(self, config: VariationalDropoutConfig) -> None:
         _check_agreement(config)
         self.per_gate = config.gate_masks == "per_gate"
@@ -104,7 +106,7 @@ class VariationalDropout(Regularizer):
         if rate == 0 or (self.per_gate and kind in ("input", "hidden")):
             return x_TBH
         shape = (1, *x_TBH.shape[1:])
-        return x_TBH * chance.keep(f"variational_dropout/{site}", shape, rate, x_TBH)
+        return x_TBH * chance.keep(f"variational_dropout/{site}", shape, rate, x_TBH, by_row=True)
 
     def locked(
         self, site: str, shape: tuple[int, ...], like: Tensor, chance: Chance
@@ -120,7 +122,7 @@ class VariationalDropout(Regularizer):
         if kind == "recurrent" and self.tied:
             # Its own site, and so the same stream and the same mask as for other readers.
             site = "output" if int(rest) == self.num_layers else f"hidden/{rest}"
-        return chance.keep(f"variational_dropout/{site}", shape, rate, like)
+        return chance.keep(f"variational_dropout/{site}", shape, rate, like, by_row=True)
 
 
 def _check_agreement(config: VariationalDropoutConfig) -> None:

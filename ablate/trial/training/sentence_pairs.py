@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -59,7 +59,7 @@ class Pairs:
         parts = [self._part(rows, len(chosen), model) for rows in spans]
         tokens = sum(len(part.targets_N) for part in parts)
         averaged = tokens if self.config.loss_reduction == "mean" else len(chosen)
-        return Update(parts=parts, per_token=1 / averaged, rate=1.0, ended=_nothing)
+        return Update(parts, 1 / averaged, rate=1.0, ended=_nothing, num_tokens=tokens)
 
     def _part(self, rows: Tensor, num_rows: int, model: LanguageModel) -> Part:
         batch = pair_batch(self.source, self.target, rows, int(self.text.eos or 0), self.device)
@@ -75,6 +75,10 @@ class Pairs:
 
     def saved(self) -> dict[str, Tensor]:
         """Return nothing: an epoch's batches are drawn again from its seed."""
+        return {}
+
+    def joined(self, saved: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """Return nothing, as `saved`."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

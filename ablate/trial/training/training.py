@@ -29,10 +29,12 @@ from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
 from ablate.model.regularizer import Regularizer
+from ablate.model.rows import check_rows
 from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.training.averaging import Averaging
+from ablate.trial.training.crew import Crew, crew_of
 from ablate.trial.training.drawn import drawn
 from ablate.trial.training.evaluation import judge, per_byte, reading_of
 from ablate.trial.training.finished import assembled, base_models, check_parents
@@ -47,13 +49,16 @@ PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start
 class Training:
     """One model trained on one corpus; a `Task`."""
 
-    def __init__(self, trial: Trial, place: Place) -> None:
+    def __init__(self, trial: Trial, place: Place, crew: Crew | None = None) -> None:
         torch.set_num_threads(trial.threads)
         self.trial = trial
         self.config: Config = trial.config
+        if place.processes > 1:
+            check_rows(self.config, place.processes)
+        self.crew = crew or crew_of(trial.device, place.processes)
         self.corpus: AnyCorpus = open_corpus(self.config.corpus, place.data, trial.seed)
         self.streams = Streams(trial.seed, trial.device)
-        self.reader: Reader = _reader(trial, self.corpus, self.streams)
+        self.reader: Reader = _reader(trial, self.corpus, self.streams, self.crew)
         self._assemble(place)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
@@ -63,6 +68,7 @@ class Training:
         self.without_effect: list[str] | None = None  # known after the first update
         self._asked = SiteRecorder()
         self._begin_epoch()
+        self.crew.begin(trial, place)
 
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
@@ -106,14 +112,24 @@ class Training:
         """The share of the current epoch that is trained."""
         return self.done_updates / self.reader.num_updates
 
+    @property
+    def processes(self) -> int:
+        """How many processes train it."""
+        return self.crew.size
+
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Train for about `seconds`, or to the end of the epoch; return its metrics if it ended."""
+        with self.crew.at_work():
+            return self._advance(seconds)
+
+    def _advance(self, seconds: float) -> dict[str, Any] | None:
         start = time.monotonic()
         if self.takes_over and self.start_nll is None:
-            self._keep_start()
-        self.model.train()
+            self.crew.tell("keep_start")
+            self.keep_start()
         while self.done_updates < self.reader.num_updates:
-            self._train(self.reader.update(self.done_updates, self.model))
+            self.crew.tell("update")
+            self.train_next()
             if time.monotonic() - start > seconds:
                 break  # after at least one update, however short the slice
         self.seconds += time.monotonic() - start
@@ -121,9 +137,10 @@ class Training:
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
         if self.done_updates < self.reader.num_updates:
             return None
-        return self._end_epoch()
+        self.crew.tell("end_epoch")
+        return self.end_epoch()
 
-    def _keep_start(self) -> None:
+    def keep_start(self) -> None:
         """Keep the parents' weights as the best so far: training on must not end worse."""
         self.start_nll = self._validate()
         self._keep_best()
@@ -132,12 +149,21 @@ class Training:
         weights = self.model.state_dict()
         self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
 
+    def train_next(self) -> None:
+        """Train on the next batch of the epoch."""
+        if not self.model.training:
+            self.model.train()
+        self._train(self.reader.update(self.done_updates, self.model))
+
     def _train(self, update: Update) -> None:
         """One update: forward, backward, clip, step."""
         chance = Chance(self.streams, self.update)
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
-        self._backward(update, chance)
+        with self.crew.without_global_draws():
+            nlls = self._backward(update, chance)
+        for nll in self.crew.summed(self.model, nlls):
+            self.nll_sum += nll
         if clip := self.config.training.clip:
             _clip(self.model, clip)
         self.optimizer.step(update.rate, rate=self._rate(self.done_updates))
@@ -146,7 +172,7 @@ class Training:
         if self.without_effect is None:
             self.without_effect = self._unanswered()
         self.averaging.updated()
-        self.num_tokens += sum(part.targets_N.numel() for part in update.parts)
+        self.num_tokens += update.num_tokens
         self.done_updates += 1
         self.update += 1
 
@@ -180,12 +206,12 @@ class Training:
             if regularizer.bounds:
                 regularizer.project(self.model)
 
-    def _backward(self, update: Update, chance: Chance) -> None:
+    def _backward(self, update: Update, chance: Chance) -> list[Tensor]:
         """Add up the gradients of the update's parts (usually one with all rows), each under its
-        own masks."""
-        first: list[Pass] = []
+        own masks; return their losses."""
+        first, nlls = list[Pass](), list[Tensor]()
         for number, part in enumerate(update.parts):
-            own = replace(chance, part=number)
+            own = replace(chance, part=number, rows=part.rows)
             with products_in(self.trial.precision, self.trial.device):
                 passes = self._passes(part, own)
                 nll = self._losses(passes, part.targets_N, own)
@@ -194,9 +220,10 @@ class Training:
             if penalties is not None:
                 total = total + penalties * part.share
             total.backward()
-            self.nll_sum += nll.detach().double()
+            nlls.append(nll.detach().double())
             first.append(passes[0])  # further passes are only compared: no state is carried on
         update.ended(first)
+        return nlls
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""
@@ -222,7 +249,8 @@ class Training:
         terms += [term for term in between if term is not None]
         return sum(terms[1:], terms[0]) if terms else None
 
-    def _end_epoch(self) -> dict[str, Any]:
+    def end_epoch(self) -> dict[str, Any]:
+        """Validate, adapt to the result, and begin the next epoch; return the metrics."""
         start = time.monotonic()
         chosen = self.optimizer.evaluated_weights(self.model)
         with chosen as averaged, self.averaging.evaluated_weights():
@@ -277,7 +305,7 @@ class Training:
         self._make_optimizer()
 
     def _validate(self) -> float:
-        nll = self.reader.valid_nll(self.model)
+        nll = self.crew.agreed(lambda: self.reader.valid_nll(self.model))
         if not math.isfinite(nll):
             raise Diverged(f"the validation loss became {nll}")
         return nll
@@ -312,7 +340,7 @@ class Training:
             **prefixed("best", self.best),
             **prefixed("optimizer", optimizer_tensors),
             **prefixed("mean", means),
-            **self.reader.saved(),
+            **self.reader.joined(self.crew.gathered(self.reader.saved())),
             "nll_sum": self.nll_sum,
         }
         plain = {name: getattr(self, name) for name in ("num_tokens", *PROGRESS)}
@@ -322,6 +350,7 @@ class Training:
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         """Load a checkpoint; training resumes at the next update of its epoch."""
+        self.crew.tell("restore", tensors, state=plain)
         device = self.trial.device
         tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
         self.model.load_state_dict(within("model", tensors))
@@ -338,6 +367,7 @@ class Training:
 
     def conclude(self) -> Conclusion:
         """Evaluate the weights that were best on validation, once."""
+        self.crew.tell("end")
         if self.best:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
@@ -356,12 +386,13 @@ def _clip(model: nn.Module, largest: float) -> None:
     torch.nn.utils.clip_grads_with_norm_(model.parameters(), largest, norm)
 
 
-def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
+def _reader(trial: Trial, text: Any, streams: Streams, crew: Crew) -> Reader:
     """What reads the trial's training text."""
     if trial.config.kind.reads == PAIRS:
         return Pairs(trial, text, streams)
     circular = trial.config.sections["training"].batching == "circular"
-    return (CircularStream if circular else Stream)(trial, text, streams)
+    reader = CircularStream if circular else Stream
+    return reader(trial, text, streams, crew.rank, crew.size)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:

@@ -6,7 +6,7 @@ of sentence pairs. The loop in `training.py` knows neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,25 +15,28 @@ from torch import Tensor
 from ablate.model.flow import Pass
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Masks
+from ablate.model.rows import Rows
 
 
 @dataclass(frozen=True)
 class Part:
     """A share of an update's rows, whose gradients are added up."""
 
-    share: float
+    share: float  # of the update's rows
     targets_N: Tensor
     run: Callable[[Masks], Pass]  # a forward pass
+    rows: Rows | None = None  # of the part, if other processes compute the rest of it
 
 
 @dataclass(frozen=True)
 class Update:
     """One update: its parts, and how their losses count."""
 
-    parts: list[Part]
+    parts: list[Part]  # of this process
     per_token: float  # multiplies the loss, which is summed over tokens
     rate: float  # multiplies the learning rate
     ended: Callable[[list[Pass]], None]  # gets the first pass of each part
+    num_tokens: int  # of all processes
 
 
 class Reader(Protocol):
@@ -70,7 +73,11 @@ class Reader(Protocol):
         ...
 
     def saved(self) -> dict[str, Tensor]:
-        """The state that the next update needs."""
+        """The state that the next update needs, of this process's rows at least."""
+        ...
+
+    def joined(self, saved: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        """The state of all rows, from what every process saved, by rank."""
         ...
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

@@ -79,7 +79,8 @@ def update_of(task: Training, rows_TB: torch.Tensor) -> Update:
         run = partial(task.model, rows_TB[:-1], state)
         return Part(1.0, rows_TB[1:].reshape(-1), run)
 
-    return Update([part(rows) for rows in parts], 1.0, 1.0, lambda passes: None)
+    tokens = rows_TB[1:].numel()
+    return Update([part(rows) for rows in parts], 1.0, 1.0, lambda passes: None, tokens)
 
 
 def test_each_seed_trains_on_a_random_slice_of_its_own(data, tmp_path):
@@ -587,8 +588,8 @@ def test_the_loss_of_two_passes_is_their_mean(tmp_path, data):
     assert abs(first - second) > 1e-3
     both = task._losses(passes, targets_N, chance)
     torch.testing.assert_close(both, (first + second) / 2)
-    task._backward(update, chance)
-    assert task.nll_sum.item() == pytest.approx(both.item())
+    (nll,) = task._backward(update, chance)
+    assert nll.item() == pytest.approx(both.item())
 
 
 def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):

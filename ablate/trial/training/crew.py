@@ -1,0 +1,155 @@
+"""The processes that train one trial together, each with its own rows of every batch.
+
+The worker's process leads: it starts the others (`team.py`), tells them what to do, and alone
+validates, saves and reports. Each of them has the whole model, computes the gradient of its rows,
+and takes the same step from the sum of all gradients (`torch.distributed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from ablate.config.identity import Trial
+from ablate.errors import CombinationError
+from ablate.trial.task import Diverged, Place
+from ablate.trial.training.team import Team
+
+NOTHING: Mapping[str, Tensor] = {}
+
+
+class Crew:
+    """A process that trains alone: nobody to tell, nothing to add."""
+
+    rank, size = 0, 1
+
+    def begin(self, trial: Trial, place: Place) -> None:
+        """Have the others build the same model."""
+
+    def tell(self, do: str, tensors: Mapping[str, Tensor] = NOTHING, **plain: Any) -> None:
+        """Have the others do the same as this process is about to."""
+
+    def agreed(self, compute: Callable[[], float]) -> float:
+        """Return a number that the leader alone computes."""
+        return compute()
+
+    def summed(self, model: nn.Module, nlls: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Give the model the sums of all processes' gradients; return their losses, summed."""
+        return nlls
+
+    @contextmanager
+    def without_global_draws(self) -> Iterator[None]:
+        """Inside, nothing may draw from the global generators: each process would draw the same for
+        its own rows as the others for theirs."""
+        yield
+
+    def gathered(self, own: Mapping[str, Tensor]) -> list[Mapping[str, Tensor]]:
+        """Return the state of every process's rows, by rank; that of this process is `own`."""
+        return [own]
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Inside, an error of this process would leave the others waiting: they are ended."""
+        yield
+
+
+class Shared(Crew):
+    """One of several processes."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self._trained: list[bool] | None = None  # which parameters have gradients
+
+    def summed(self, model: nn.Module, nlls: Sequence[Tensor]) -> Sequence[Tensor]:
+        parameters = self._with_gradients([p for p in model.parameters() if p.requires_grad])
+        nll = torch.stack([*nlls]).sum() if nlls else parameters[0].new_zeros(())
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        flat = torch.cat(
+            [*(each.reshape(-1) for each in gradients), nll.to(gradients[0].dtype)[None]]
+        )
+        self._add_up(flat)
+        *sums, nll_1 = flat.split([*(p.numel() for p in parameters), 1])
+        for parameter, gradient in zip(parameters, sums, strict=True):
+            parameter.grad = gradient.view_as(parameter).to(parameter.dtype)
+        return [nll_1[0].double()]
+
+    def _with_gradients(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+        """The parameters that some process has a gradient of: an optimizer skips the others, and
+        would not skip zeros. Asked in the first update, as they are always the same."""
+        if self._trained is None:
+            counts = torch.tensor(
+                [p.grad is not None for p in parameters], device=parameters[0].device
+            )
+            counts = counts.float()
+            self._add_up(counts)
+            self._trained = [count > 0 for count in counts.tolist()]
+        return [p for p, trained in zip(parameters, self._trained, strict=True) if trained]
+
+    def _add_up(self, flat: Tensor) -> None:
+        distributed.all_reduce(flat)
+
+    @contextmanager
+    def without_global_draws(self) -> Iterator[None]:
+        before = None if self._trained is not None else _global_state()  # in the first update
+        yield
+        if before is not None and not all(map(torch.equal, before, _global_state())):
+            raise CombinationError(
+                "a technique draws from torch's global generator, as torch.nn.Dropout does, and "
+                f"each of {self.size} processes would draw other numbers than one does. Instead: "
+                "`masks.dropout`, or processes=1 in the scale."
+            )
+
+
+class Leader(Shared):
+    """The worker's process."""
+
+    def __init__(self, team: Team) -> None:
+        super().__init__(0, team.size)
+        self._team = team
+
+    def begin(self, trial: Trial, place: Place) -> None:
+        where = {"store": place.store.uri, "data": place.data, "code": dict(place.code)}
+        self.tell("begin", trial=trial.to_plain(), **where)
+        self._team.heard()
+
+    def tell(self, do: str, tensors: Mapping[str, Tensor] = NOTHING, **plain: Any) -> None:
+        self._team.tell({"do": do, **plain}, tensors)
+
+    def agreed(self, compute: Callable[[], float]) -> float:
+        number = compute()
+        self._team.tell({"agreed": number}, NOTHING)
+        return number
+
+    def gathered(self, own: Mapping[str, Tensor]) -> list[Mapping[str, Tensor]]:
+        self.tell("saved")
+        return [own, *(message.tensors for message in self._team.heard())]
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        try:
+            yield
+        except Diverged:
+            raise  # every process knows, and waits
+        except BaseException:
+            self._team.end()
+            raise
+
+    def _add_up(self, flat: Tensor) -> None:
+        try:
+            super()._add_up(flat)
+        except RuntimeError as error:  # the connection is closed, or nobody answers
+            raise self._team.lost() from error
+
+
+def _global_state() -> list[Tensor]:
+    cuda = [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else []
+    return [torch.default_generator.get_state(), *cuda]
+
+
+def crew_of(device: str, processes: int) -> Crew:
+    """Return this process alone, or as the leader of others."""
+    return Leader(Team.of(device, processes)) if processes > 1 else Crew()

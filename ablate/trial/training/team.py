@@ -1,0 +1,185 @@
+"""The other processes of a trial, as the worker's process sees them: started, told, ended.
+
+They stay for the worker's next trial, as starting one takes seconds. They are told over pipes, so
+that they end with the worker, whatever ends it; only gradients go through `torch.distributed`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, cuda, distributed
+
+from ablate.errors import TrialError
+from ablate.trial.task import ProcessLost
+from ablate.trial.training.messages import Message, receive, send
+
+SECONDS = 600.0  # that a process waits for the others' gradients
+END_SECONDS = 5.0  # that a process has to end by itself
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
+# The driver may have changed where modules are found, so a new process does not know it.
+CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from ablate.trial.training.follower import main
+main()
+"""
+
+
+class Team:
+    """Processes 1, 2, ... of `size`; this one is 0."""
+
+    started: Team | None = None
+
+    @classmethod
+    def of(cls, device: str, size: int) -> Team:
+        """Return the processes that are there, or new ones."""
+        if cls.started is None or not cls.started.fits(device, size):
+            if cls.started is not None:
+                cls.started.end()
+            cls.started = cls(device, size)
+        return cls.started
+
+    def __init__(self, device: str, size: int) -> None:
+        if distributed.is_initialized():
+            raise TrialError(
+                "this process is part of a process group of torch.distributed already, and a trial "
+                f"with {size} processes needs one of its own. Instead: processes=1 in the scale, "
+                "or a worker's process (without --local)."
+            )
+        self.device, self.size = device, size
+        command = [sys.executable, "-c", CODE, json.dumps(sys.path)]
+        self.processes = [_started(command) for _ in range(1, size)]
+        self._ended = False
+        atexit.register(self.end)
+        try:
+            self._meet()
+        except BaseException:
+            self.end()
+            raise
+
+    def _meet(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="ablate-rows-") as folder:
+            for rank in range(1, self.size):
+                place = {"device": self.device, "size": self.size, "folder": folder}
+                self._send(rank, {"rank": rank, **place}, {})
+            self.heard()  # they are there: only now may this process wait for them
+            join(0, self.size, self.device, folder)
+            self.heard()
+
+    def fits(self, device: str, size: int) -> bool:
+        """Return whether these are as many processes as are needed, and alive."""
+        alive = all(process.poll() is None for process in self.processes)
+        return alive and not self._ended and (self.device, self.size) == (device, size)
+
+    def tell(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Tell all of them."""
+        for rank in range(1, self.size):
+            self._send(rank, plain, tensors)
+
+    def _send(self, rank: int, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        try:
+            send(self.processes[rank - 1].stdin, plain, tensors)  # type: ignore[arg-type]
+        except (OSError, ValueError) as error:  # a closed pipe
+            raise self.lost() from error
+
+    def heard(self) -> list[Message]:
+        """Wait for an answer of each."""
+        answers = [receive(process.stdout) for process in self.processes]  # type: ignore[arg-type]
+        if any(answer is None or "error" in answer.plain for answer in answers):
+            raise self.lost(answers)
+        return [answer for answer in answers if answer is not None]
+
+    def lost(self, answers: list[Message | None] | None = None) -> ProcessLost:
+        """End all of them; return the error that names those that had ended by themselves."""
+        given = answers or [None for _ in self.processes]
+        texts = [
+            f"process {rank} of {self.size} (pid {process.pid}) {how}"
+            for rank, (process, answer) in enumerate(zip(self.processes, given, strict=True), 2)
+            if (how := _end_of(process, answer))
+        ]
+        self.end()
+        what = "; ".join(texts) or f"some of {self.size} processes did not answer in {SECONDS:g} s"
+        return ProcessLost(
+            f"{what}: the trial lost a part of its rows. The next run goes on from its last "
+            "checkpoint."
+        )
+
+    def end(self) -> None:
+        """End all of them, and leave their process group."""
+        if self._ended:
+            return
+        self._ended = True
+        atexit.unregister(self.end)
+        for process in self.processes:
+            with suppress(OSError):
+                process.stdin.close()  # type: ignore[union-attr]
+        for process in self.processes:
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()  # type: ignore[union-attr]
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    # In a session of its own, Ctrl-C does not reach it: the worker saves the trial first.
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+
+
+def _end_of(process: subprocess.Popen[bytes], answer: Message | None) -> str:
+    """How a process ended; "" if it has not."""
+    try:
+        status = process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return ""
+    while answer is None or "error" not in answer.plain:
+        answer = receive(process.stdout)  # type: ignore[arg-type]
+        if answer is None:
+            return f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
+    return f"failed: {answer.plain['error']}"
+
+
+def join(rank: int, size: int, device: str, folder: str) -> None:
+    """Join the process group of a trial's processes, which are all on this host."""
+    if device == "cuda":
+        cuda.set_device(rank)  # "cuda" is this GPU from now on
+    file = str(Path(folder) / "rendezvous")
+    store = distributed.FileStore(file, size)  # type: ignore[attr-defined]
+    with _on_this_host():
+        distributed.init_process_group(
+            "nccl" if device == "cuda" else "gloo",
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=SECONDS),
+        )
+
+
+@contextmanager
+def _on_this_host() -> Iterator[None]:
+    """Connect through the loopback interface: no other host can."""
+    before = os.environ.get(GLOO_INTERFACE)
+    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
+    if before is None and loopback is not None:
+        os.environ[GLOO_INTERFACE] = loopback
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(GLOO_INTERFACE, None)

@@ -1,0 +1,151 @@
+"""Several processes, each with its rows of a batch: the result of one process with all rows."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from ablate.config.merge import merge
+from ablate.errors import CombinationError
+from ablate.store import journal as journals
+from ablate.store.outcome import Status
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+from ablate.trial.task import Place
+from ablate.trial.training.team import Team
+from ablate.trial.training.training import Training
+from tests.support import trials
+from tests.trial.training.test_training import TINY
+
+UPDATES = 50
+# Five rows are not divisible by two; in two parts of three and two, neither is the first.
+SHARED = {
+    "corpus.train_tokens": 600,
+    "corpus.eval_tokens": 150,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 0.5,
+    "training.batch_size": 5,
+    "training.window": 6,
+    "training.epochs": 4,
+    "regularizer.mixture_balance.weight": 0.0,
+}
+LSTM = {
+    "head": "softmax",
+    "backbone.units": [10, 8],
+    "optimizer": "nt_asgd",
+    "optimizer.nonmono": 0,
+    "training.accumulate": 2,
+    "training.state_reset": 0.2,
+    "regularizer.dropout.input": 0.2,
+    "regularizer.variational_dropout.recurrent": 0.2,
+    "regularizer.embedding_dropout.per_row": True,
+    "regularizer.fraternal_dropout.kappa": 0.1,
+    "regularizer.activation_l2.weight": 1e-3,
+}
+MIXTURE = {"loss": "nce", "loss.noise": 3, "regularizer.past_decode.weight": 0.1}
+TRANSFORMER = {
+    "backbone": "transformer",
+    "backbone.units": 8,
+    "backbone.heads": 2,
+    "regularizer.weight_drop.rate": 0.0,
+    "head": "mos",
+    "head.experts": 2,
+    "loss": "augmented",
+    "backbone.dropout": 0.1,
+    "optimizer": "adamw",
+    "optimizer.learning_rate": 1e-3,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def team() -> Iterator[None]:
+    """Starting a process takes seconds: all tests use one, and it ends with them."""
+    yield
+    if Team.started is not None:
+        Team.started.end()
+
+
+def trained(changes, store, data, processes, updates=UPDATES) -> Training:
+    trial = trials.made(merge(TINY, merge(SHARED, changes)), data)
+    task = Training(trial, Place(store, data, processes))
+    advance(task, updates)
+    return task
+
+
+def advance(task: Training, updates: int) -> None:
+    for _ in range(updates):
+        task.advance(0)  # a slice of no time is one window
+
+
+def assert_same(one: Training, two: Training) -> None:
+    assert one.update == two.update
+    assert one.valid_history == pytest.approx(two.valid_history, abs=1e-5)
+    assert one.num_tokens == two.num_tokens
+    assert one.nll_sum.item() == pytest.approx(two.nll_sum.item(), rel=1e-5)
+    ours, theirs = one.model.state_dict(), two.model.state_dict()
+    for name, tensor in ours.items():
+        torch.testing.assert_close(theirs[name], tensor, rtol=0, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("changes", [LSTM, MIXTURE, TRANSFORMER], ids=["lstm", "nce", "attention"])
+def test_two_processes_learn_what_one_learns(changes, tmp_path, data):
+    one, two = (trained(changes, Store(tmp_path), data, processes) for processes in (1, 2))
+    assert_same(one, two)
+    assert len(one.valid_history) >= 2
+    assert two.processes == 2
+
+
+def test_saved_by_two_and_resumed_by_one_and_again_by_two(tmp_path, data):
+    """Rows' states are gathered: a checkpoint is that of one process."""
+    one = trained(LSTM, Store(tmp_path), data, 1, updates=12)
+    two = trained(LSTM, Store(tmp_path), data, 2, updates=4)
+    tensors, plain = two.saved()
+    assert all(
+        tensor[:, row].any()
+        for name, tensor in tensors.items()
+        if "state" in name
+        for row in range(5)
+    )
+    alone = trained(LSTM, Store(tmp_path), data, 1, updates=0)
+    alone.restore(tensors, plain)
+    advance(alone, 4)
+    again = trained(LSTM, Store(tmp_path), data, 2, updates=0)
+    again.restore(*alone.saved())
+    advance(again, 4)
+    assert_same(one, again)
+
+
+@pytest.mark.parametrize(
+    ("changes", "processes", "told"),
+    [
+        ({"regularizer.mixture_balance.weight": 0.1}, 2, "regularizer 'mixture_balance'"),
+        ({}, 6, "training.batch_size = 5"),
+    ],
+)
+def test_what_is_no_sum_over_rows_is_refused(changes, processes, told, tmp_path, data):
+    with pytest.raises(CombinationError, match=told):
+        trained(changes, Store(tmp_path), data, processes, updates=0)
+
+
+def test_a_process_that_dies_ends_the_attempt_and_the_next_one_goes_on(tmp_path, data):
+    brief = {**SHARED, **MIXTURE, "training.epochs": 1}
+    trial, store = trials.made(merge(TINY, brief), data), Store(tmp_path)
+    run = TrialRun(trial, store, data, processes=2)
+    run.advance(0)
+    run.save()
+    assert run.journal.last_attempt.processes == 2
+    (follower,) = Team.started.processes
+    follower.send_signal(signal.SIGKILL)
+    while not run.advance(0).done:
+        pass
+    assert run.journal.status == Status.FAILED
+    told = f"process 2 of 2 (pid {follower.pid}) was killed by signal 9"
+    assert told in run.journal.outcome.reason
+    assert follower.poll() == -signal.SIGKILL
+    journals.reopened(store, trial.id)  # as the next run of a study does
+    again = TrialRun(trial, store, data)
+    assert again._task.update == 1
+    assert trials.ended(again).status == Status.COMPLETED
