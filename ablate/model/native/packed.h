@@ -106,9 +106,13 @@ inline void pack(long inner, long columns, Matrix b, float* to) {
 template <long ROWS, long VECTORS, bool TURNED>
 static void tile(Matrix a, const float* b, long inner, float* c, long c_step, const float* start) {
   Vector sums[ROWS][VECTORS];
+  // C comes from far away: this tile while it is computed, or the next, if this one starts from C.
+  const float* soon = start ? c : c + ROWS * c_step;
   for (long i = 0; i < ROWS; i++)
-    for (long j = 0; j < VECTORS; j++)
+    for (long j = 0; j < VECTORS; j++) {
+      __builtin_prefetch(soon + i * c_step + j * WIDTH, 1);
       sums[i][j] = load(start ? start + j * WIDTH : c + i * c_step + j * WIDTH);
+    }
   const long step = TURNED ? a.column : a.row;
   for (long k = 0; k < inner; k++, b += VECTORS * WIDTH) {
     Vector row[VECTORS];
