@@ -5,6 +5,7 @@
 #include "vector.h"
 
 constexpr long PANEL = 2 * WIDTH;
+constexpr long LINE = 16;  // numbers of a cache line
 
 // The last panel is one vector wide if that is enough.
 inline long panel_width(long columns) { return columns > WIDTH ? PANEL : WIDTH; }
@@ -108,11 +109,12 @@ static void tile(Matrix a, const float* b, long inner, float* c, long c_step, co
   Vector sums[ROWS][VECTORS];
   // C comes from far away: this tile while it is computed, or the next, if this one starts from C.
   const float* soon = start ? c : c + ROWS * c_step;
-  for (long i = 0; i < ROWS; i++)
-    for (long j = 0; j < VECTORS; j++) {
+  for (long i = 0; i < ROWS; i++) {
+    for (long j = 0; j < VECTORS; j += LINE / WIDTH)
       __builtin_prefetch(soon + i * c_step + j * WIDTH, 1);
+    for (long j = 0; j < VECTORS; j++)
       sums[i][j] = load(start ? start + j * WIDTH : c + i * c_step + j * WIDTH);
-    }
+  }
   const long step = TURNED ? a.column : a.row;
   for (long k = 0; k < inner; k++, b += VECTORS * WIDTH) {
     Vector row[VECTORS];
