@@ -138,7 +138,7 @@ KERNELS = '"yes", "c++ 12.2"'
 
 def said(gpus: str, cuda: str = "null", kernels: str = KERNELS) -> str:
     """A script that says what a machine has, as the check's own does."""
-    return f"print('[{gpus}, {cuda}, {kernels}]')"
+    return f"print('[{gpus}, {cuda}, {kernels}, \"MKL\"]')"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def said(gpus: str, cuda: str = "null", kernels: str = KERNELS) -> str:
         ("raise ImportError('libtorch.so: no such file')", 1, FAIL, "libtorch.so: no such file"),
         ("import os; os.abort()", 1, FAIL, "killed by signal 6"),
         ("import time; time.sleep(9)", 1, FAIL, "has not listed GPUs within 0.5 s"),
-        (said("[]"), 2, OK, "kernels: built by c++ 12.2"),
+        (said("[]"), 2, OK, "built by c++ 12.2; products of output layers by MKL"),
         (said("[]", kernels='"off", ""'), 2, OK, "switched off by ABLATE_NATIVE=off"),
         (said("[]", kernels='"no", "no C++ compiler is found"'), 2, WARN, "no C++ compiler"),
     ],

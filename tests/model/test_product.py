@@ -73,6 +73,12 @@ def test_the_kernel_multiplies_what_mkl_does_not(library, monkeypatch):
     assert taken == (kernels if usable(drawn(1)) else [])
 
 
+def test_what_multiplies_is_said(library):
+    theirs = {"onednn": "oneDNN", "mkl": "MKL", "torch": "torch"}[library]
+    ours = "our kernel, and " if usable(drawn(1)) else ""
+    assert products.multipliers().startswith(ours + theirs)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
 def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, dtype, close):

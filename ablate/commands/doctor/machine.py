@@ -26,11 +26,12 @@ BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch
+from ablate.model.fast.product import multipliers
 from ablate.model.native.library import load_library, library
 gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 loaded, details = load_library()
 kernels = "yes" if library() else "off" if loaded else "no"
-print(json.dumps([gpus, torch.version.cuda, kernels, details]))
+print(json.dumps([gpus, torch.version.cuda, kernels, details, multipliers()]))
 """
 
 
@@ -112,9 +113,9 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
         yield Finding(FAIL, f"torch cannot be imported: {last}", "Install it again.", 7)
         return
     # The last line: libraries may print before.
-    gpus, cuda, kernels, details = json.loads(result.stdout.splitlines()[-1])
+    gpus, cuda, kernels, details, products = json.loads(result.stdout.splitlines()[-1])
     yield _gpus(gpus, cuda)
-    yield _kernels(kernels, details)
+    yield _kernels(kernels, details, products)
 
 
 def _gpus(names: list[str], cuda: str | None) -> Finding:
@@ -127,11 +128,12 @@ def _gpus(names: list[str], cuda: str | None) -> Finding:
     return Finding(WARN, found, "Install another build of torch: https://pytorch.org")
 
 
-def _kernels(state: str, details: str) -> Finding:
+def _kernels(state: str, details: str, products: str) -> Finding:
+    products = f"products of output layers by {products}"
     if state == "off":
-        return Finding(OK, "kernels: switched off by ABLATE_NATIVE=off")
+        return Finding(OK, f"kernels: switched off by ABLATE_NATIVE=off; {products}")
     if state == "yes":
-        return Finding(OK, f"kernels: built by {details}")
+        return Finding(OK, f"kernels: built by {details}; {products}")
     return Finding(
         WARN,
         f"no kernels, so torch alone trains, recurrences at about half the speed: {details}",

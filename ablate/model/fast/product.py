@@ -15,7 +15,7 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from ablate.model.native.library import usable
+from ablate.model.native.library import library, usable
 from ablate.model.native.product import FEWEST_ROWS, PANEL, add_product_, multiply
 from ablate.store.files import cpuinfo
 
@@ -24,6 +24,16 @@ NARROW = 320  # with fewer columns oneDNN is faster, and its result is transpose
 ALIGNED = 16  # numbers per cache line; products into unaligned rows can take twice the time
 BLOCK = 128  # rows
 MANY_ROWS = 128  # with fewer rows, packing the matrix for the kernel costs more than it saves
+
+
+def multipliers() -> str:
+    """What multiplies large matrices in float32 on this processor, in words."""
+    theirs = "MKL" if prefers_mkl() else "oneDNN" if prefers_onednn() else "torch"
+    if library() is None:
+        return theirs
+    if prefers_mkl():
+        return f"our kernel, and MKL from a width of {NARROW_FOR_MKL} on"
+    return f"our kernel, and {theirs} what it leaves"
 
 
 def product(

@@ -5,6 +5,7 @@
 #include "vector.h"
 
 constexpr long PANEL = 2 * WIDTH;
+constexpr long LINE = 16;  // numbers of a cache line
 
 // The last panel is one vector wide if that is enough.
 inline long panel_width(long columns) { return columns > WIDTH ? PANEL : WIDTH; }
@@ -21,28 +22,46 @@ struct Matrix {
   Matrix from(long i, long j) const { return {at + i * row + j * column, row, column}; }
 };
 
-// WIDTH vectors become their transpose.
-inline void transpose(Vector* rows) {
-  for (long by = 1; by < WIDTH; by *= 2) {
-    Bits low, high;
-    for (long lane = 0; lane < WIDTH; lane++) {
-      low[lane] = lane & by ? WIDTH + lane - by : lane;
-      high[lane] = lane & by ? WIDTH + lane : lane + by;
-    }
-    for (long i = 0; i < WIDTH; i++)
-      if (!(i & by)) {
-        const Vector a = rows[i], b = rows[i + by];
-#if defined(__clang__)
-        for (long lane = 0; lane < WIDTH; lane++) {
-          rows[i][lane] = low[lane] < WIDTH ? a[low[lane]] : b[low[lane] - WIDTH];
-          rows[i + by][lane] = high[lane] < WIDTH ? a[high[lane]] : b[high[lane] - WIDTH];
-        }
-#else
-        rows[i] = __builtin_shuffle(a, b, low);
-        rows[i + by] = __builtin_shuffle(a, b, high);
-#endif
-      }
+// One of log2(WIDTH) steps: exchange blocks of BY by BY numbers across the diagonal.
+template <long BY>
+inline void exchange(Vector* rows) {
+  Bits low, high;
+  for (long lane = 0; lane < WIDTH; lane++) {
+    low[lane] = lane & BY ? WIDTH + lane - BY : lane;
+    high[lane] = lane & BY ? WIDTH + lane : lane + BY;
   }
+  for (long i = 0; i < WIDTH; i++)
+    if (!(i & BY)) {
+      const Vector a = rows[i], b = rows[i + BY];
+#if defined(__clang__)
+      for (long lane = 0; lane < WIDTH; lane++) {
+        rows[i][lane] = low[lane] < WIDTH ? a[low[lane]] : b[low[lane] - WIDTH];
+        rows[i + BY][lane] = high[lane] < WIDTH ? a[high[lane]] : b[high[lane] - WIDTH];
+      }
+#else
+      rows[i] = __builtin_shuffle(a, b, low);
+      rows[i + BY] = __builtin_shuffle(a, b, high);
+#endif
+    }
+}
+
+// WIDTH vectors become their transpose. Each step has constants of its own, so that the vectors stay
+// in registers.
+template <long BY = 1>
+inline void transpose(Vector* rows) {
+  if constexpr (BY < WIDTH) {
+    exchange<BY>(rows);
+    transpose<2 * BY>(rows);
+  }
+}
+
+// WIDTH rows of `columns` columns of a matrix stored column by column; the other columns are zeros.
+template <bool WHOLE>
+inline void pack_square(long columns, const float* from, long step, float* to, long width) {
+  Vector rows[WIDTH]{};
+  for (long n = 0; n < (WHOLE ? WIDTH : columns); n++) rows[n] = load(from + n * step);
+  transpose(rows);
+  for (long i = 0; i < WIDTH; i++) store(to + i * width, rows[i]);
 }
 
 // Pack one panel of a matrix stored column by column.
@@ -50,15 +69,28 @@ inline void pack_turned(long inner, long left, Matrix b, float* to, long width) 
   const long whole = inner / WIDTH * WIDTH;
   for (long half = 0; half < width; half += WIDTH) {
     const long columns = std::min(WIDTH, left - half);
-    for (long k = 0; k < whole; k += WIDTH) {
-      Vector rows[WIDTH]{};
-      for (long n = 0; n < columns; n++) rows[n] = load(b.at + (half + n) * b.column + k);
-      transpose(rows);
-      for (long i = 0; i < WIDTH; i++) store(to + (k + i) * width + half, rows[i]);
-    }
+    const float* from = b.at + half * b.column;
+    float* into = to + half;
+    for (long k = 0; k < whole; k += WIDTH)
+      if (columns == WIDTH) pack_square<true>(columns, from + k, b.column, into + k * width, width);
+      else pack_square<false>(columns, from + k, b.column, into + k * width, width);
     for (long k = whole; k < inner; k++)
       for (long n = 0; n < WIDTH; n++)
-        to[k * width + half + n] = n < columns ? b.at[(half + n) * b.column + k] : 0;
+        into[k * width + n] = n < columns ? from[n * b.column + k] : 0;
+  }
+}
+
+// Pack one panel of a matrix stored row by row.
+inline void pack_straight(long inner, long left, Matrix b, float* to, long width) {
+  for (long k = 0; k < inner; k++, to += width) {
+    const float* from = b.at + k * b.row;
+    if (left == PANEL) {  // almost always, and then no call
+      store(to, load(from));
+      store(to + WIDTH, load(from + WIDTH));
+      continue;
+    }
+    std::memcpy(to, from, 4 * left);
+    std::memset(to + left, 0, 4 * (width - left));
   }
 }
 
@@ -67,22 +99,22 @@ inline void pack(long inner, long columns, Matrix b, float* to) {
     const long left = std::min(PANEL, columns - first), width = panel_width(left);
     const Matrix here = b.from(0, first);
     if (b.row == 1) pack_turned(inner, left, here, to, width);
-    else
-      for (long k = 0; k < inner; k++) {
-        std::memcpy(to + k * width, here.at + k * b.row, 4 * left);
-        if (left < width) std::memset(to + k * width + left, 0, 4 * (width - left));
-      }
+    else pack_straight(inner, left, here, to, width);
     to += inner * width;
   }
 }
 
-
 template <long ROWS, long VECTORS, bool TURNED>
 static void tile(Matrix a, const float* b, long inner, float* c, long c_step, const float* start) {
   Vector sums[ROWS][VECTORS];
-  for (long i = 0; i < ROWS; i++)
+  // C comes from far away: this tile while it is computed, or the next, if this one starts from C.
+  const float* soon = start ? c : c + ROWS * c_step;
+  for (long i = 0; i < ROWS; i++) {
+    for (long j = 0; j < VECTORS; j += LINE / WIDTH)
+      __builtin_prefetch(soon + i * c_step + j * WIDTH, 1);
     for (long j = 0; j < VECTORS; j++)
       sums[i][j] = load(start ? start + j * WIDTH : c + i * c_step + j * WIDTH);
+  }
   const long step = TURNED ? a.column : a.row;
   for (long k = 0; k < inner; k++, b += VECTORS * WIDTH) {
     Vector row[VECTORS];

@@ -65,6 +65,18 @@ def test_the_number_of_threads_changes_no_bit(threads):
     assert torch.equal(multiply(a, b), alone)
 
 
+@pytest.mark.parametrize("turned_b", [False, True])
+def test_neither_chunks_nor_blocks_change_a_bit(turned_b):
+    """Every number is summed in the order of the inner dimension, wherever that is cut."""
+    a, b = drawn(215, 77), in_order(drawn(77, 147), turned_b)
+    whole = multiply(a, b)
+    assert torch.equal(torch.cat([multiply(a[:101], b), multiply(a[101:], b)]), whole)
+    total = torch.zeros_like(whole)
+    for part in (slice(0, 41), slice(41, 77)):
+        add_product_(total, a[:, part], b[part])
+    assert torch.equal(total, whole)
+
+
 def test_a_sum_over_nothing_is_the_bias():
     bias = drawn(35)
     result = multiply(torch.empty(40, 0), torch.empty(0, 35), bias)
