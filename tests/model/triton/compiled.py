@@ -1,0 +1,53 @@
+"""Compile every kernel for a GPU that need not be there: python -m tests.model.triton.compiled
+
+The public functions are called as on a GPU, with tensors of the types, alignment and sizes that
+Triton specializes a kernel for; only the launch is left out. Prints a line for each kernel.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+from ablate.model.triton import softmax
+
+CAPABILITY = 80  # A100 and newer; the first one with bfloat16
+
+
+def compile_all() -> None:
+    target = GPUTarget("cuda", CAPABILITY, 32)
+    driver.set_active(  # type: ignore[arg-type]
+        SimpleNamespace(
+            get_current_target=lambda: target,
+            get_current_device=lambda: 0,
+            get_current_stream=lambda _: 0,
+        )
+    )
+    with mock.patch.object(softmax, "launch", compiled):
+        for dtype in (torch.float32, torch.bfloat16):
+            _softmax(dtype)
+
+
+def compiled(kernel, grid, *arguments, **constants) -> None:
+    made = kernel.warmup(*arguments, grid=grid, **constants, enable_fp_fusion=True)
+    print(kernel.__name__, len(made.asm["cubin"]))
+
+
+def _softmax(dtype: torch.dtype) -> None:
+    num_tokens, num_experts, num_words = 2, 3, 5000
+    scores, bias = (
+        torch.zeros(num_tokens * num_experts, num_words).to(dtype),
+        torch.zeros(num_words),
+    )
+    targets, gate = torch.zeros(num_tokens, dtype=torch.long), torch.ones(num_tokens, num_words)
+    for read in ((None, None, None), (bias, gate, None), (bias, None, 30.0)):
+        sums = softmax.row_sums(scores, *read, targets)
+        softmax.slopes_(scores, *read, targets, *sums[:2], sums[1])
+
+
+if __name__ == "__main__":
+    compile_all()
