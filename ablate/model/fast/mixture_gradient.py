@@ -26,7 +26,13 @@ import torch
 from torch import Tensor
 
 from ablate.model.fast.precision import autocast_dtype, rounded
-from ablate.model.fast.product import SumOfProducts, half_product, product, product_back
+from ablate.model.fast.product import (
+    SumOfProducts,
+    half_product,
+    kept_product,
+    product,
+    product_back,
+)
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
 from ablate.model.native.library import usable
@@ -140,7 +146,7 @@ def score_targets(
         from ablate.model.triton.softmax import row_sums
 
         gate_nV = _gate(mixture.gate, rows)
-        logits_KV = _product_alone(vectors_KE, mixture.weight_VE, buffer_KV)
+        logits_KV = kept_product(vectors_KE, mixture.weight_VE, buffer_KV)
         as_read = (logits_KV, mixture.bias_V, gate_nV, mixture.cap, targets_N[rows])
         peak_K1, sum_K1, target_K1 = row_sums(*as_read)
     elif in_half:
@@ -170,13 +176,6 @@ def score_targets(
         less_targets=in_half and not by_triton,
         peak_K1=peak_K1,
     )
-
-
-def _product_alone(vectors_KE: Tensor, weight_VE: Tensor, buffer_KV: Tensor | None) -> Tensor:
-    """The scores without the bias, in the precision of the matrix."""
-    if weight_VE.dtype.itemsize == 2:
-        return half_product(vectors_KE, weight_VE, buffer_KV)
-    return product(vectors_KE, weight_VE, None, buffer_KV).contiguous()
 
 
 def exponentials(logits_KV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:

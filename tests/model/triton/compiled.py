@@ -13,7 +13,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from ablate.model.triton import softmax
+from ablate.model.triton import augmented, softmax
 
 CAPABILITY = 80  # A100 and newer; the first one with bfloat16
 
@@ -27,9 +27,10 @@ def compile_all() -> None:
             get_current_stream=lambda _: 0,
         )
     )
-    with mock.patch.object(softmax, "launch", compiled):
-        for dtype in (torch.float32, torch.bfloat16):
-            _softmax(dtype)
+    for module in (softmax, augmented):
+        mock.patch.object(module, "launch", compiled).start()
+    _softmax()
+    _augmented()
 
 
 def compiled(kernel, grid, *arguments, **constants) -> None:
@@ -37,16 +38,24 @@ def compiled(kernel, grid, *arguments, **constants) -> None:
     print(kernel.__name__, len(made.asm["cubin"]))
 
 
-def _softmax(dtype: torch.dtype) -> None:
+def _softmax() -> None:
     num_tokens, num_experts, num_words = 2, 3, 5000
     scores, bias = (
-        torch.zeros(num_tokens * num_experts, num_words).to(dtype),
+        torch.zeros(num_tokens * num_experts, num_words).bfloat16(),
         torch.zeros(num_words),
     )
     targets, gate = torch.zeros(num_tokens, dtype=torch.long), torch.ones(num_tokens, num_words)
     for read in ((None, None, None), (bias, gate, None), (bias, None, 30.0)):
         sums = softmax.row_sums(scores, *read, targets)
         softmax.slopes_(scores, *read, targets, *sums[:2], sums[1])
+
+
+def _augmented() -> None:
+    scores, soft = torch.zeros(3, 5000).bfloat16(), torch.zeros(2, 5000)
+    targets, bias, numbers = torch.zeros(3, dtype=torch.long), torch.zeros(5000), (2.0, 1.0, 3.0)
+    negative = augmented.soft_targets_(soft.clone(), 0.5, soft)
+    for one in (bias, None):
+        augmented.augmented_(scores, one, targets, soft, targets, negative, numbers, one)
 
 
 if __name__ == "__main__":
