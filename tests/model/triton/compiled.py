@@ -13,7 +13,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from ablate.model.triton import augmented, softmax
+from ablate.model.triton import augmented, scan, softmax
 
 CAPABILITY = 80  # A100 and newer; the first one with bfloat16
 
@@ -27,10 +27,11 @@ def compile_all() -> None:
             get_current_stream=lambda _: 0,
         )
     )
-    for module in (softmax, augmented):
+    for module in (softmax, augmented, scan):
         mock.patch.object(module, "launch", compiled).start()
     _softmax()
     _augmented()
+    _scan()
 
 
 def compiled(kernel, grid, *arguments, **constants) -> None:
@@ -56,6 +57,15 @@ def _augmented() -> None:
     negative = augmented.soft_targets_(soft.clone(), 0.5, soft)
     for one in (bias, None):
         augmented.augmented_(scores, one, targets, soft, targets, negative, numbers, one)
+
+
+def _scan() -> None:
+    """Real and complex; with one factor for all steps or one each."""
+    for dtype in (torch.float32, torch.complex64):
+        states, before = torch.zeros(5, 3, 70, dtype=dtype), torch.zeros(3, 70, dtype=dtype)
+        for factor in (states, before):
+            scan.scan_forward(states, before, factor, states)
+            scan.scan_backward(states, states, before, factor, states, before, factor)
 
 
 if __name__ == "__main__":
