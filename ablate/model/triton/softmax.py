@@ -24,6 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ablate.model.triton.functions import tanh
 from ablate.model.triton.library import launch
 
 BLOCK = 4096  # words that a program has in registers at a time
@@ -80,7 +81,7 @@ def _capped(cap: float | None) -> tuple[float, bool]:
 
 @triton.jit
 def _read(scores, bias, gate, at, inside, cap, CAPPED: tl.constexpr):
-    """The scores of some words with their bias, their gate, tanh, and the logits.
+    """The scores of some words with their bias, their gate, its tanh, and the logits.
 
     Words outside have a logit of -inf."""
     score = tl.load(scores + at, mask=inside, other=0.0).to(tl.float32)
@@ -90,11 +91,11 @@ def _read(scores, bias, gate, at, inside, cap, CAPPED: tl.constexpr):
     if gate is not None:
         factor = tl.load(gate + at, mask=inside, other=0.0).to(tl.float32)
     logit = score * factor
-    tanh = 0.0
+    bent = 0.0
     if CAPPED:
-        tanh = 2 * tl.sigmoid(2 * logit / cap) - 1
-        logit = cap * tanh
-    return score, factor, tanh, tl.where(inside, logit, -float("inf"))
+        bent = tanh(logit / cap)
+        logit = cap * bent
+    return score, factor, bent, tl.where(inside, logit, -float("inf"))
 
 
 @triton.jit
@@ -140,11 +141,11 @@ def _slope_block(
     for expert in range(experts):
         row = token * experts + expert
         here = scores + row * words
-        score, factor, tanh, logit = _read(here, bias, gate, at, inside, cap, CAPPED)
+        score, factor, bent, logit = _read(here, bias, gate, at, inside, cap, CAPPED)
         slope = tl.exp(logit - tl.load(peaks + row))
         slope -= tl.where(at == target, tl.load(sums + row), 0.0)
         if CAPPED:
-            slope *= 1 - tanh * tanh
+            slope *= 1 - bent * bent
         if gate is not None:
             gate_slope += slope * score * tl.load(factors + row)
             slope *= factor

@@ -13,7 +13,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from ablate.model.triton import augmented, scan, softmax
+from ablate.model.triton import augmented, lstm, scan, softmax
 
 CAPABILITY = 80  # A100 and newer; the first one with bfloat16
 
@@ -27,16 +27,17 @@ def compile_all() -> None:
             get_current_stream=lambda _: 0,
         )
     )
-    for module in (softmax, augmented, scan):
+    for module in (softmax, augmented, scan, lstm):
         mock.patch.object(module, "launch", compiled).start()
     _softmax()
     _augmented()
     _scan()
+    _lstm()
 
 
 def compiled(kernel, grid, *arguments, **constants) -> None:
     made = kernel.warmup(*arguments, grid=grid, **constants, enable_fp_fusion=True)
-    print(kernel.__name__, len(made.asm["cubin"]))
+    print(f"{kernel.__module__}.{kernel.__name__}", len(made.asm["cubin"]))
 
 
 def _softmax() -> None:
@@ -66,6 +67,15 @@ def _scan() -> None:
         for factor in (states, before):
             scan.scan_forward(states, before, factor, states)
             scan.scan_backward(states, states, before, factor, states, before, factor)
+
+
+def _lstm() -> None:
+    gates, state = torch.zeros(2, 3, 4 * 150), torch.zeros(3, 3, 150)
+    for mask in (None, torch.ones(4, 3, 150)):
+        weight = torch.zeros(4 * 150, 150)
+        lstm.window(gates, state, state.clone(), state[:2].clone(), weight, mask)
+        saved = (gates, state, state, state[1:])
+        lstm.window_back(saved, state[1:], state[0], weight, mask)
 
 
 if __name__ == "__main__":

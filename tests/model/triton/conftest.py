@@ -17,6 +17,10 @@ def switched_on(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
     if not INSTALLED and request.module.__name__.rpartition(".")[2] != "test_library":
         pytest.skip("Triton is not installed, so its kernels cannot be tested")
     monkeypatch.setenv(SWITCH, "on")
+    if INSTALLED:
+        from ablate.model.triton import softmax
+
+        monkeypatch.setattr(softmax, "BLOCK", 16)  # so that a few words are several blocks
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -38,16 +39,16 @@ def test_every_kernel_compiles_for_a_gpu(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     compiled = dict(line.split() for line in done.stdout.splitlines())
-    assert set(compiled) == set(_kernels()) and all(map(int, compiled.values()))
+    assert set(compiled) == _kernels() and all(map(int, compiled.values()))
 
 
-def _kernels() -> list[str]:
-    """Every function in the folder that is started by `launch`."""
-    sources = (ROOT / "ablate/model/triton").glob("*.py")
-    found = [
-        part.split(",")[0] for file in sources for part in file.read_text().split("launch(_")[1:]
-    ]
-    return [f"_{name}" for name in found]
+def _kernels() -> set[str]:
+    """Every function in the folder that is passed on to be launched."""
+    return {
+        f"ablate.model.triton.{file.stem}.{name}"
+        for file in (ROOT / "ablate/model/triton").glob("*.py")
+        for name in re.findall(r"(?:launch|_run)\((_\w+)", file.read_text())
+    }
 
 
 def test_they_are_off_unless_switched_on(monkeypatch):

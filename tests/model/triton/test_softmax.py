@@ -17,10 +17,9 @@ ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2.0**-7}
 
 
 class Rows:
-    """Scores of two components for each token, more of them than a block has; the last is one word
-    of a block of its own."""
+    """Scores of two components for each token; the last of 33 words has a block of its own."""
 
-    def __init__(self, dtype=torch.float32, *, bias=False, gate=False, cap=None, words=4097):
+    def __init__(self, dtype=torch.float32, *, bias=False, gate=False, cap=None, words=33):
         generator = torch.Generator().manual_seed(5)
 
         def drawn(*shape):
@@ -70,15 +69,15 @@ def test_sums_and_slopes_are_those_of_float64(dtype, read, ran):
         torch.testing.assert_close(mine.double(), wanted, rtol=1e-5, atol=1e-5)
     gate_slope = slopes_(*rows.given, *ours[:2], rows.factor)
     apart = (rows.scores.double() * rows.factor - slope).abs()  # scores became slopes
-    assert (apart <= ROUNDING[dtype] * slope.abs() + 1e-4).all() and ran()
+    assert (apart <= ROUNDING[dtype] * slope.abs() + 1e-5).all() and ran()
     if of_gate is None:
         assert gate_slope is None
     else:
         torch.testing.assert_close(gate_slope.double(), of_gate, rtol=1e-5, atol=1e-3)
 
 
-@pytest.mark.parametrize("words", [1, 5])
-def test_few_words_are_a_block_too(words):
+@pytest.mark.parametrize("words", [1, 5, 16])
+def test_few_words_are_one_block(words):
     from ablate.model.triton.softmax import row_sums
 
     rows = Rows(words=words)
@@ -87,11 +86,11 @@ def test_few_words_are_a_block_too(words):
 
 
 def test_masked_words_and_what_is_no_number():
-    """A first block of -inf alone adds nothing; a NaN spoils its row and no other."""
+    """Two blocks of -inf alone add nothing; a NaN spoils its row and no other."""
     from ablate.model.triton.softmax import row_sums
 
     rows = Rows()
-    rows.scores[0, :4096], rows.scores[0, 4096], rows.scores[2, 7] = -torch.inf, 2.0, torch.nan
+    rows.scores[0, :32], rows.scores[0, 32], rows.scores[2, 7] = -torch.inf, 2.0, torch.nan
     peaks, sums, targets = (x[:, 0].tolist() for x in row_sums(*rows.given))
     assert (peaks[0], sums[0], targets[0]) == (2, 1, 0)
     assert [x != x for x in sums] == [False, False, True, False]
