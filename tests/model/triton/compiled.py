@@ -47,7 +47,7 @@ def _softmax() -> None:
         torch.zeros(num_words),
     )
     targets, gate = torch.zeros(num_tokens, dtype=torch.long), torch.ones(num_tokens, num_words)
-    for read in ((None, None, None), (bias, gate, None), (bias, None, 30.0)):
+    for read in ((None, None, None), (bias, gate, 30.0)):
         sums = softmax.row_sums(scores, *read, targets)
         softmax.slopes_(scores, *read, targets, *sums[:2], sums[1])
 
@@ -56,17 +56,16 @@ def _augmented() -> None:
     scores, soft = torch.zeros(3, 5000).bfloat16(), torch.zeros(2, 5000)
     targets, bias, numbers = torch.zeros(3, dtype=torch.long), torch.zeros(5000), (2.0, 1.0, 3.0)
     negative = augmented.soft_targets_(soft.clone(), 0.5, soft)
-    for one in (bias, None):
-        augmented.augmented_(scores, one, targets, soft, targets, negative, numbers, one)
+    augmented.augmented_(scores, bias, targets, soft, targets, negative, numbers, bias)
 
 
 def _scan() -> None:
-    """Real and complex; with one factor for all steps or one each."""
-    for dtype in (torch.float32, torch.complex64):
+    """Real with one factor for all steps, and complex with one each."""
+    for dtype, each in ((torch.float32, False), (torch.complex64, True)):
         states, before = torch.zeros(5, 3, 70, dtype=dtype), torch.zeros(3, 70, dtype=dtype)
-        for factor in (states, before):
-            scan.scan_forward(states, before, factor, states)
-            scan.scan_backward(states, states, before, factor, states, before, factor)
+        factor = states if each else before
+        scan.scan_forward(states, before, factor, states)
+        scan.scan_backward(states, states, before, factor, states, before, factor)
 
 
 def _lstm() -> None:
