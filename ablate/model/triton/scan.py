@@ -21,7 +21,7 @@ WARPS = 4
 def scan_forward(w: Tensor, before: Tensor, r: Tensor, x: Tensor) -> None:
     """Fill in x with the state after every step: w_t + r_t x_{t-1}, real or complex. r has the
     shape of w, or that of the state: one for all steps."""
-    _run(_forward, r.dim() == w.dim(), w, before, r, x)
+    _run(_forward, r.dim() == w.dim(), 0, w, before, r, x)
 
 
 def scan_backward(
@@ -34,16 +34,18 @@ def scan_backward(
     d_r: Tensor,
 ) -> None:
     """Fill in the gradients of `scan_forward`, given that of x; d_r has the shape of r."""
-    _run(_backward, r.dim() == x.dim(), outer, before, r, x, slope, d_before, d_r)
+    last = (len(x) - 1) * before.numel()
+    _run(_backward, r.dim() == x.dim(), last, outer, before, r, x, slope, d_before, d_r)
 
 
-def _run(kernel, each: bool, first: Tensor, before: Tensor, *others: Tensor) -> None:
-    """Start a kernel; `first` has a number for every step, `before` for one."""
+def _run(kernel, each: bool, start: int, read: Tensor, before: Tensor, *others: Tensor) -> None:
+    """Start a kernel; `read` has numbers for every step, `before` for one. `start` is where in
+    `read` the kernel's first step begins, and added to 64 bits."""
     units, is_complex = before.numel(), before.is_complex()
-    tensors = (first, before, *others)
+    tensors = (read, before, *others)
     parts = [torch.view_as_real(tensor) if is_complex else tensor for tensor in tensors]
     constants = {"EACH": each, "COMPLEX": is_complex, "BLOCK": BLOCK, "num_warps": WARPS}
-    launch(kernel, (triton.cdiv(units, BLOCK),), *parts, len(first), units, **constants)
+    launch(kernel, (triton.cdiv(units, BLOCK),), *parts, len(read), units, start, **constants)
 
 
 @triton.jit
@@ -79,14 +81,15 @@ def _times(a, a_i, x, x_i, COMPLEX: tl.constexpr):
 
 @triton.jit
 def _forward(
-    w, before, r, x, steps, units, EACH: tl.constexpr, COMPLEX: tl.constexpr, BLOCK: tl.constexpr
-):
+    w, before, r, x, steps, units, start,
+    EACH: tl.constexpr, COMPLEX: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < units
     state, state_i = _load(before, at, inside, COMPLEX)
     keep, keep_i = _load(r, at, inside, COMPLEX)
-    for step in range(steps):
-        here = at + step * units
+    here = at + start
+    for _ in range(steps):
         if EACH:
             keep, keep_i = _load(r, here, inside, COMPLEX)
         state, state_i = _times(keep, keep_i, state, state_i, COMPLEX)
@@ -94,11 +97,12 @@ def _forward(
         state += new
         state_i += new_i
         _store(x, here, inside, state, state_i, COMPLEX)
+        here += units
 
 
 @triton.jit
 def _backward(
-    outer, before, r, x, slope, d_before, d_r, steps, units,
+    outer, before, r, x, slope, d_before, d_r, steps, units, start,
     EACH: tl.constexpr, COMPLEX: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """From the last step to the first; `later` is the slope of the state after a step."""
@@ -107,15 +111,14 @@ def _backward(
     later = tl.zeros((BLOCK,), tl.float32)
     later_i, total, total_i = later, later, later
     keep, keep_i = _load(r, at, inside, COMPLEX)  # nothing is after the last step: it multiplies 0
+    here = at + start
     for back in range(steps):
-        step = steps - 1 - back
-        here = at + step * units
         later, later_i = _times(keep, -keep_i, later, later_i, COMPLEX)
         given, given_i = _load(outer, here, inside, COMPLEX)
         later += given
         later_i += given_i
         _store(slope, here, inside, later, later_i, COMPLEX)
-        if step > 0:
+        if back + 1 < steps:
             last, last_i = _load(x, here - units, inside, COMPLEX)
         else:
             last, last_i = _load(before, at, inside, COMPLEX)
@@ -126,6 +129,7 @@ def _backward(
         else:
             total += of_r
             total_i += of_r_i
+        here -= units
     later, later_i = _times(keep, -keep_i, later, later_i, COMPLEX)
     _store(d_before, at, inside, later, later_i, COMPLEX)
     if not EACH:
