@@ -46,6 +46,7 @@ IMPORT_TECHNIQUES = {"components", "analysis"}
 TORCH = {"model", "components", "data", "trial", "study", "analysis", "tune", "commands", "testing"}
 OUTSIDE = {
     "torch": {*TORCH, "config"},
+    "triton": {"model"},
     "safetensors": {"trial", "testing"},
     "numpy": {*TORCH, "config", "parsing", "store", "compare"},
     "pyarrow": {"data", "store", "record", "compare", "judging"},

@@ -10,9 +10,10 @@ import torch
 from ablate.components.backbone import _layers as layers
 from ablate.components.backbone import lstm
 from ablate.config import registry
-from ablate.model.fast import precision, tempered_gradient
+from ablate.model.fast import precision
 from ablate.model.fast.precision import multiplies_bfloat16, products_in, rounded
 from ablate.model.mixture import expert_logits
+from ablate.model.native import softmax
 from ablate.model.native.softmax import augmented_
 from ablate.testing import SmallModel
 
@@ -140,9 +141,7 @@ def test_kernels_and_torch_give_the_same_gradients_in_bfloat16(choices, values, 
 @pytest.mark.parametrize("values", [{}, TIED])
 def test_kernels_compute_the_augmented_loss_in_bfloat16(values, monkeypatch):
     calls = []
-    monkeypatch.setattr(
-        tempered_gradient, "augmented_", lambda *given: calls.append(1) or augmented_(*given)
-    )
+    monkeypatch.setattr(softmax, "augmented_", lambda *given: calls.append(1) or augmented_(*given))
     built = SmallModel({"loss": "augmented"}, values, dtype=torch.float32)
     loss_and_gradients(built, "bfloat16")
     assert calls

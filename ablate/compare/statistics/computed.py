@@ -16,7 +16,7 @@ from ablate.store.study_record import StudyRecord
 ADVICE = (
     "Kernels and torch round differently, which training amplifies: that alone can move a trial by "
     "more than a perplexity point. For pairs computed alike, run all of them with kernels, or all "
-    "with ABLATE_NATIVE=off."
+    "with ABLATE_NATIVE=off (on a GPU, ABLATE_TRITON=off)."
 )
 
 

@@ -26,13 +26,20 @@ import torch
 from torch import Tensor
 
 from ablate.model.fast.precision import autocast_dtype, rounded
-from ablate.model.fast.product import SumOfProducts, half_product, product, product_back
+from ablate.model.fast.product import (
+    SumOfProducts,
+    half_product,
+    kept_product,
+    product,
+    product_back,
+)
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import GateSignal, Mixture
 from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS
 from ablate.model.native.softmax import exponentials_, half_slopes_
 from ablate.model.pointer import copied_targets, of_copied, with_copied
+from ablate.model.triton import library as triton
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
 @dataclass(frozen=True, kw_only=True)
 class Scored:
     """The scores of a chunk's targets, and the inputs of its gradient. `exponentials_KV` is e, or
-    already e - Z onehot."""
+    already e - Z onehot; Triton's kernels leave the scores of the product there, and the peaks."""
 
     log_prob_n: Tensor
     responsibility_nJ: Tensor
@@ -64,6 +71,7 @@ class Scored:
     gate_nV: Tensor | None
     tanh_KV: Tensor | None  # tanh(logit / cap)
     less_targets: bool
+    peak_K1: Tensor | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +140,16 @@ def score_targets(
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
     buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
-    scores_KV = gate_nV = tanh_KV = None
-    in_half = takes_half(mixture)
-    if in_half:
+    scores_KV = gate_nV = tanh_KV = peak_K1 = None
+    by_triton, in_half = takes_triton(mixture), takes_half(mixture)
+    if by_triton:
+        from ablate.model.triton.softmax import row_sums
+
+        gate_nV = _gate(mixture.gate, rows)
+        logits_KV = kept_product(vectors_KE, mixture.weight_VE, buffer_KV)
+        as_read = (logits_KV, mixture.bias_V, gate_nV, mixture.cap, targets_N[rows])
+        peak_K1, sum_K1, target_K1 = row_sums(*as_read)
+    elif in_half:
         logits_KV = half_product(vectors_KE, mixture.weight_VE, buffer_KV)
         sum_K1, target_K1 = half_slopes_(logits_KV, mixture.bias_V, targets_N[rows])
     else:
@@ -158,7 +173,8 @@ def score_targets(
         scores_KV=None if gate_nV is None else scores_KV,
         gate_nV=gate_nV,
         tanh_KV=tanh_KV,
-        less_targets=in_half,
+        less_targets=in_half and not by_triton,
+        peak_K1=peak_K1,
     )
 
 
@@ -228,8 +244,15 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
     return mixture_of(vectors, log_prior, weight, bias, *gate)
 
 
+def takes_triton(mixture: Mixture) -> bool:
+    """Return whether Triton's kernels compute this mixture."""
+    return triton.usable(*tensors_of(mixture))
+
+
 def takes_half(mixture: Mixture) -> bool:
-    """Return whether the kernel for logits in bfloat16 computes this mixture."""
+    """Return whether a kernel for logits in bfloat16 computes this mixture."""
+    if takes_triton(mixture):
+        return mixture.weight_VE.dtype == torch.bfloat16
     plain = mixture.gate is None and mixture.cap is None
     return plain and usable(mixture.weight_VE, dtype=torch.bfloat16)
 
@@ -264,18 +287,13 @@ def _gated(x_KV: Tensor, gate_nV: Tensor) -> Tensor:
 def _add_gradients(
     gradients: MixtureGradients, mixture: Mixture, scored: Scored, targets_n: Tensor, rows: slice
 ) -> None:
-    responsibility_nJ, slope_KV = scored.responsibility_nJ, scored.exponentials_KV
-    targets_K1 = targets_n.repeat_interleave(responsibility_nJ.shape[1])[:, None]
-    if not scored.less_targets:
-        slope_KV.scatter_add_(1, targets_K1, -scored.sum_K1)  # e - Z onehot
+    responsibility_nJ = scored.responsibility_nJ
     factor_K1 = responsibility_nJ.reshape(-1, 1) / scored.sum_K1
     if gradients.log_prior_NJ is not None:
         gradients.log_prior_NJ[rows] = -responsibility_nJ
-    if scored.gate_nV is not None:
-        _add_gate_gradients(gradients, mixture, scored, factor_K1, rows)
-        slope_KV = _gated(slope_KV, scored.gate_nV)
-    if scored.tanh_KV is not None:
-        slope_KV.mul_(scored.tanh_KV.square_().neg_().add_(1))
+    slope_KV, gate_slope_nV = _slopes(mixture, scored, factor_K1, targets_n)
+    if gate_slope_nV is not None:
+        _add_gate_gradients(gradients, mixture, gate_slope_nV, rows)
     matrix = gradients.weight_VE
     with_sums = matrix is not None and matrix.has_sums and mixture.weight_VE.dtype == slope_KV.dtype
     if gradients.bias_V is not None and not with_sums:
@@ -290,16 +308,48 @@ def _add_gradients(
         matrix.add(slope_KV, vectors_KE, factor_K1 if with_sums else None)
 
 
-def _add_gate_gradients(
-    gradients: MixtureGradients, mixture: Mixture, scored: Scored, factor_K1: Tensor, rows: slice
-) -> None:
+def _slopes(
+    mixture: Mixture, scored: Scored, factor_K1: Tensor, targets_n: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """The slopes of the scores without their factor, and the gate's."""
+    if scored.peak_K1 is not None:
+        return _slopes_by_triton(mixture, scored, scored.peak_K1, factor_K1, targets_n)
+    slope_KV, gate_slope_nV = scored.exponentials_KV, None
+    if not scored.less_targets:
+        targets_K1 = targets_n.repeat_interleave(scored.responsibility_nJ.shape[1])[:, None]
+        slope_KV.scatter_add_(1, targets_K1, -scored.sum_K1)  # e - Z onehot
+    if scored.gate_nV is not None and scored.scores_KV is not None:
+        gate_slope_nV = _gate_slopes(scored.gate_nV, scored.scores_KV, slope_KV, factor_K1)
+        slope_KV = _gated(slope_KV, scored.gate_nV)
+    if scored.tanh_KV is not None:
+        slope_KV.mul_(scored.tanh_KV.square_().neg_().add_(1))
+    return slope_KV, gate_slope_nV
+
+
+def _slopes_by_triton(
+    mixture: Mixture, scored: Scored, peak_K1: Tensor, factor_K1: Tensor, targets_n: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """The same, in place of the scores."""
+    from ablate.model.triton.softmax import slopes_
+
+    as_read = (scored.exponentials_KV, mixture.bias_V, scored.gate_nV, mixture.cap, targets_n)
+    gate_slope_nV = slopes_(*as_read, peak_K1, scored.sum_K1, factor_K1)
+    return scored.exponentials_KV, gate_slope_nV
+
+
+def _gate_slopes(gate_nV: Tensor, scores_KV: Tensor, slope_KV: Tensor, factor_K1: Tensor) -> Tensor:
     """Through gate = sigmoid(z W' + b), whose slope is sum_j slope_j scores_j."""
-    gate, gate_nV, scores_KV = mixture.gate, scored.gate_nV, scored.scores_KV
-    if gate is None or gate_nV is None or scores_KV is None:
-        return
-    weighted_KV = scores_KV.mul_(scored.exponentials_KV).mul_(factor_K1)
+    weighted_KV = scores_KV.mul_(slope_KV).mul_(factor_K1)
     slope_nV = weighted_KV.view(gate_nV.shape[0], -1, gate_nV.shape[1]).sum(1)
-    slope_nV.mul_(gate_nV).mul_(1 - gate_nV)
+    return slope_nV.mul_(gate_nV).mul_(1 - gate_nV)
+
+
+def _add_gate_gradients(
+    gradients: MixtureGradients, mixture: Mixture, slope_nV: Tensor, rows: slice
+) -> None:
+    gate = mixture.gate
+    if gate is None:
+        return
     if gradients.gate_bias_V is not None:
         gradients.gate_bias_V.add_(slope_nV.sum(0))
     slope_nV = slope_nV.to(gate.weight_VG.dtype)

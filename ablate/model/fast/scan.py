@@ -1,7 +1,7 @@
 """The diagonal recurrence h_t = a_t h_{t-1} + b_t over a window, real or complex.
 
-By a kernel on the CPU, else in chunks: all chunks take their steps at once, each from a state of 0,
-and then every chunk adds what the state before it contributes,
+By a kernel where there is one, else in chunks: all chunks take their steps at once, each from a
+state of 0, and then every chunk adds what the state before it contributes,
 
     h_t = h'_t + (a_t a_{t-1} ... a_s) h_{s-1},    s the first step of t's chunk
 
@@ -16,14 +16,16 @@ is the same recurrence from the last step to the first. `scan_plain` is the form
 from __future__ import annotations
 
 import math
+from types import ModuleType
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.precision import in_full
+from ablate.model.native import recurrent
 from ablate.model.native.library import usable
-from ablate.model.native.recurrent import scan_backward, scan_forward
+from ablate.model.triton import library as triton
 
 
 def scan(a_TBH: Tensor, b_TBH: Tensor, h_BH: Tensor) -> Tensor:
@@ -75,11 +77,11 @@ def _within(a_TBH: Tensor, b_TBH: Tensor, out_CLBH: Tensor) -> Tensor:
 class _Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a_TBH, b_TBH, h_BH):
-        ctx.by_kernel = usable(a_TBH, b_TBH, h_BH, dtype=_of_kernels(b_TBH))
-        if ctx.by_kernel:
+        ctx.kernels = _kernels(a_TBH, b_TBH, h_BH)
+        if ctx.kernels is not None:
             out_TBH = torch.empty_like(b_TBH, memory_format=torch.contiguous_format)
             factor = _for_kernel(a_TBH, h_BH)
-            scan_forward(_laid_out(b_TBH), _laid_out(h_BH), factor, out_TBH)
+            ctx.kernels.scan_forward(_laid_out(b_TBH), _laid_out(h_BH), factor, out_TBH)
         else:
             out_TBH = in_chunks(a_TBH, b_TBH, h_BH)
         ctx.save_for_backward(a_TBH, h_BH, out_TBH)
@@ -89,17 +91,30 @@ class _Scan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad_TBH):  # type: ignore[override]
         a_TBH, h_BH, out_TBH = ctx.saved_tensors
-        back = _back_by_kernel if ctx.by_kernel else _back_in_chunks
-        grad_a, delta_TBH, grad_h = back(grad_TBH, a_TBH, h_BH, out_TBH)
+        tensors = (grad_TBH, a_TBH, h_BH, out_TBH)
+        if ctx.kernels is None:
+            grad_a, delta_TBH, grad_h = _back_in_chunks(*tensors)
+        else:
+            grad_a, delta_TBH, grad_h = _back_by_kernel(ctx.kernels, *tensors)
         return grad_a.sum_to_size(a_TBH.shape), delta_TBH, grad_h
 
 
+def _kernels(*tensors: Tensor) -> ModuleType | None:
+    """The module with the kernels for such tensors; None: torch computes."""
+    dtype = torch.complex64 if tensors[1].is_complex() else torch.float32
+    if triton.usable(*tensors, dtypes=(dtype,)):
+        from ablate.model.triton import scan as on_gpu
+
+        return on_gpu
+    return recurrent if usable(*tensors, dtype=dtype) else None
+
+
 def _back_by_kernel(
-    grad_TBH: Tensor, a_TBH: Tensor, h_BH: Tensor, out_TBH: Tensor
+    kernels: ModuleType, grad_TBH: Tensor, a_TBH: Tensor, h_BH: Tensor, out_TBH: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     factor, h_BH = _for_kernel(a_TBH, h_BH), _laid_out(h_BH)
     grad_a, delta_TBH, grad_h = map(torch.empty_like, (factor, out_TBH, h_BH))
-    scan_backward(_laid_out(grad_TBH), out_TBH, h_BH, factor, delta_TBH, grad_h, grad_a)
+    kernels.scan_backward(_laid_out(grad_TBH), out_TBH, h_BH, factor, delta_TBH, grad_h, grad_a)
     return grad_a if grad_a.dim() == 3 else grad_a[None], delta_TBH, grad_h
 
 
@@ -112,10 +127,6 @@ def _back_in_chunks(
     delta_TBH = in_chunks(later_TBH, grad_TBH.flip(0), torch.zeros_like(h_BH)).flip(0)
     before_TBH = torch.cat((h_BH[None], out_TBH[:-1]))
     return before_TBH.conj() * delta_TBH, delta_TBH, conjugate_TBH[0] * delta_TBH[0]
-
-
-def _of_kernels(x: Tensor) -> torch.dtype:
-    return torch.complex64 if x.is_complex() else torch.float32
 
 
 def _for_kernel(a_TBH: Tensor, h_BH: Tensor) -> Tensor:

@@ -18,17 +18,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from ablate.model.fast.mixture_gradient import NARROW_PARTS, PARTS, token_chunks
-from ablate.model.fast.precision import autocast_dtype, rounded
-from ablate.model.fast.product import NARROW, SumOfProducts, product, product_back
+from ablate.model.fast.precision import autocast_dtype, full, rounded
+from ablate.model.fast.product import (
+    NARROW,
+    SumOfProducts,
+    kept_product,
+    product,
+    product_back,
+)
 from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.model.flow import Mixture
+from ablate.model.native import softmax as compiled
 from ablate.model.native.library import usable
-from ablate.model.native.softmax import augmented_, soft_targets_
+from ablate.model.triton import library as triton
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +84,25 @@ class SoftTargets:
 class Buffers:
     """Buffers [n, V] that all chunks share, since first use of memory is slow.
 
-    Our kernels write the scores and the soft targets there; torch allocates its own, and uses two
-    buffers for intermediate results.
+    Compiled kernels write the soft targets, the scores and t there, Triton's the soft targets;
+    torch allocates its own, and uses two buffers for intermediate results.
     """
 
-    def __init__(self, most: int, like_V: Tensor) -> None:
-        shape = (most, len(like_V))
+    def __init__(self, most: int, inputs: Inputs) -> None:
+        like_V = inputs.weight_VE[:, 0] if inputs.bias_V is None else inputs.bias_V
         self.dtype = torch.promote_types(like_V.dtype, torch.float32)
-        first = like_V.new_empty(shape, dtype=self.dtype)
-        self.native = usable(first)
-        more = 2 if self.native else 1
+        first = like_V.new_empty((most, len(like_V)), dtype=self.dtype)
+        self.by_triton = triton.usable(*vars(inputs).values())
+        self.kernels = self._kernels(first)  # of native/softmax.py or of triton/augmented.py
+        more = 0 if self.by_triton else 1 if self.kernels is None else 2
         self._tensors = [first, *(torch.empty_like(first) for _ in range(more))]
+
+    def _kernels(self, first: Tensor) -> ModuleType | None:
+        if self.by_triton:
+            from ablate.model.triton import augmented
+
+            return augmented
+        return compiled if usable(first) else None
 
     def of(self, num_tokens: int) -> list[Tensor]:
         """Return the buffers' first rows, for a chunk of this many tokens."""
@@ -133,9 +149,8 @@ def _add_chunks(
     sums: Sums, inputs: Inputs, targets_N: Tensor, chunks: list[slice], terms: Terms
 ) -> Tensor:
     """The loss; its gradients are added. The buffers are freed before anything is copied."""
-    like_V = inputs.weight_VE[:, 0] if inputs.bias_V is None else inputs.bias_V
-    buffers = Buffers(chunks[0].stop, like_V)
-    total = torch.zeros((), dtype=buffers.dtype, device=like_V.device)
+    buffers = Buffers(chunks[0].stop, inputs)
+    total = torch.zeros((), dtype=buffers.dtype, device=inputs.weight_VE.device)
     for rows in chunks:
         total += _add_chunk(sums, inputs, targets_N[rows], rows, terms, buffers)
     return total
@@ -152,9 +167,12 @@ def _add_chunk(
     """The loss of a chunk; its gradients are added."""
     vectors_nE = inputs.vectors_NE[rows]
     soft = _soft_targets(inputs.words_VD, targets_n, terms.temperature, buffers)
-    scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[0])
+    if buffers.by_triton:
+        scores_nV = kept_product(vectors_nE, inputs.weight_VE)
+    else:
+        scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[-1])
     if sums.words_VD is not None:
-        _add_word_gradients(sums.words_VD, inputs.words_VD, soft, scores_nV, terms)
+        _add_word_gradients(sums.words_VD, inputs.words_VD, soft, full(scores_nV), terms)
     loss, slope_nV = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V, buffers)
     slope_nV = slope_nV.to(inputs.weight_VE.dtype)
     if sums.vectors_NE is not None:
@@ -175,10 +193,11 @@ def _slope_(
 ) -> tuple[Tensor, Tensor]:
     """The loss of a chunk and its gradient with respect to the scores, which are overwritten; the
     bias's gradient is added."""
-    if buffers.native:
+    if buffers.kernels is not None:
         numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
         targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
-        return augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V).sum(), scores_nV
+        losses_n = buffers.kernels.augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V)
+        return losses_n.sum(), scores_nV
     first_nV, second_nV = buffers.of(len(targets_n))
     divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
     nll = _nll_(scores_nV, bias_V, targets_n, first_nV)
@@ -195,10 +214,11 @@ def _soft_targets(
     words_U, of_token_n, count_U = targets_n.unique_consecutive(
         return_inverse=True, return_counts=True
     )
-    if buffers.native:
-        _, ytilde_UV, out_UV = buffers.of(len(words_U))
-        logits_UV = product(words_VD[words_U], words_VD, None, out_UV)
-        negative_entropy_U = soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
+    if buffers.kernels is not None:
+        ytilde_UV, *others = buffers.of(len(words_U))
+        out_UV = others[0] if others else None
+        logits_UV = product(words_VD[words_U], words_VD, None, out_UV).contiguous()
+        negative_entropy_U = buffers.kernels.soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
     else:
         logits_UV = product(words_VD[words_U], words_VD)
         ytilde_UV = logits_UV.mul_(1 / temperature).softmax(1)

@@ -16,6 +16,7 @@ from ablate.config.identity import Trial
 from ablate.config.tasks import COUNTING
 from ablate.model.native import library
 from ablate.store import journal as journals
+from ablate.store.attempt import Attempt
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial import checkpoint
@@ -133,6 +134,19 @@ def test_what_kernels_cannot_compute_says_nothing(monkeypatch, dtype, device):
     monkeypatch.setenv(library.SWITCH, "off")
     assert not library.usable(torch.zeros(1, dtype=dtype, device=device))
     assert library.computed_by(before) == []
+
+
+@pytest.mark.parametrize(
+    ("way", "remedy"),
+    [
+        ("kernels: triton 3.9.0", "ABLATE_TRITON=on"),
+        ("torch: ABLATE_TRITON is not on", "ABLATE_TRITON=off"),
+        (OFF, "ABLATE_NATIVE=off"),
+    ],
+)
+def test_a_rerun_names_the_switch_of_its_record(data, way, remedy):
+    journal = journals.Journal(trial_of(data), attempts=[Attempt(computed_by=(way,))])
+    assert f": {remedy} ablate rerun" in rerun._remedy(journal)
 
 
 def test_an_ngram_model_has_nothing_for_kernels(tmp_path, data):
