@@ -25,10 +25,10 @@ SPACE = {"Rate": {"field": "optimizer.learning_rate", "range": [1.0, 10.0]}}
 
 @pytest.fixture
 def kept(data: str):
-    def of(*arms: Arm, **words) -> list[str]:
+    def of(*arms: Arm, base=ADAMW, **words) -> list[str]:
         study = Study(
             question="Which?",
-            base=ADAMW,
+            base=base,
             base_arm="AdamW",
             design=table(Arm("AdamW"), *arms),
             scales={"s": Scale(**words)},
@@ -57,5 +57,6 @@ def test_what_the_arm_or_its_search_sets_is_not_named(kept):
 
 
 def test_a_default_is_nobodys_setting(kept):
-    assert kept(Arm("Adagrad", {"optimizer": "adagrad", **RATE})) == []
+    base = {**ADAMW, "optimizer.weight_decay": 0.0}  # as SGD's default
+    assert kept(Arm("SGD", {"optimizer": "sgd", **RATE}), base=base) == []
     assert kept(Arm("wider", {"embedding.size": 9})) == []
