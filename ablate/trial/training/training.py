@@ -24,7 +24,7 @@ from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.assemble import check_packages
 from ablate.model.fast.precision import products_in
-from ablate.model.flow import Pass
+from ablate.model.flow import Pass, State
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
@@ -61,6 +61,7 @@ class Training:
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
+        self.trained_beside: float | None = None  # seconds of a slice that a batch of models had
         self._asked = SiteRecorder()
         self._begin_epoch()
 
@@ -109,19 +110,28 @@ class Training:
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Train for about `seconds`, or to the end of the epoch; return its metrics if it ended."""
         start = time.monotonic()
-        if self.takes_over and self.start_nll is None:
-            self._keep_start()
-        self.model.train()
-        while self.done_updates < self.reader.num_updates:
-            self._train(self.reader.update(self.done_updates, self.model))
+        self.prepare()
+        while self.trained_beside is None and self.done_updates < self.reader.num_updates:
+            self._train(self.next_update())
             if time.monotonic() - start > seconds:
                 break  # after at least one update, however short the slice
-        self.seconds += time.monotonic() - start
+        self.seconds += self.trained_beside or time.monotonic() - start
+        self.trained_beside = None
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
         if self.done_updates < self.reader.num_updates:
             return None
         return self._end_epoch()
+
+    def prepare(self) -> None:
+        """Prepare a slice of updates."""
+        if self.takes_over and self.start_nll is None:
+            self._keep_start()
+        self.model.train()
+
+    def next_update(self) -> Update:
+        """The update of the epoch that comes next."""
+        return self.reader.update(self.done_updates, self.model)
 
     def _keep_start(self) -> None:
         """Keep the parents' weights as the best so far: training on must not end worse."""
@@ -134,10 +144,18 @@ class Training:
 
     def _train(self, update: Update) -> None:
         """One update: forward, backward, clip, step."""
-        chance = Chance(self.streams, self.update)
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
-        self._backward(update, chance)
+        self._backward(update, self.chance)
+        self.step(update)
+
+    @property
+    def chance(self) -> Chance:
+        """The source of the next update's masks."""
+        return Chance(self.streams, self.update)
+
+    def step(self, update: Update) -> None:
+        """Clip the gradients of an update, and step."""
         if clip := self.config.training.clip:
             _clip(self.model, clip)
         self.optimizer.step(update.rate, rate=self._rate(self.done_updates))
@@ -183,20 +201,25 @@ class Training:
     def _backward(self, update: Update, chance: Chance) -> None:
         """Add up the gradients of the update's parts (usually one with all rows), each under its
         own masks."""
-        first: list[Pass] = []
+        states: list[State] = []
         for number, part in enumerate(update.parts):
-            own = replace(chance, part=number)
-            with products_in(self.trial.precision, self.trial.device):
-                passes = self._passes(part, own)
-                nll = self._losses(passes, part.targets_N, own)
-                penalties = self._penalties(passes)
-            total = nll * update.per_token
-            if penalties is not None:
-                total = total + penalties * part.share
+            total, nll, state = self.loss_of(part, update, replace(chance, part=number))
             total.backward()
             self.nll_sum += nll.detach().double()
-            first.append(passes[0])  # further passes are only compared: no state is carried on
-        update.ended(first)
+            states.append(state)
+        update.ended(states)
+
+    def loss_of(self, part: Part, update: Update, chance: Chance) -> tuple[Tensor, Tensor, State]:
+        """What a part adds to the update's loss, the part's summed loss, and the state after it."""
+        with products_in(self.trial.precision, self.trial.device):
+            passes = self._passes(part, chance)
+            nll = self._losses(passes, part.targets_N, chance)
+            penalties = self._penalties(passes)
+        total = nll * update.per_token
+        if penalties is not None:
+            total = total + penalties * part.share
+        # Further passes are only compared: no state is carried on.
+        return total, nll, passes[0].state
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ablate.model.flow import Pass
+from ablate.model.flow import Pass, State
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Masks
 
@@ -24,6 +24,7 @@ class Part:
     share: float
     targets_N: Tensor
     run: Callable[[Masks], Pass]  # a forward pass
+    read: tuple[Tensor, ...] = ()  # a window's tokens and the state before it; of sentences: none
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Update:
     parts: list[Part]
     per_token: float  # multiplies the loss, which is summed over tokens
     rate: float  # multiplies the learning rate
-    ended: Callable[[list[Pass]], None]  # gets the first pass of each part
+    ended: Callable[[list[State]], None]  # gets the state after each part
 
 
 class Reader(Protocol):
