@@ -356,6 +356,8 @@ class Scale(Word):
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
+        fuse: `"seeds"`: train the seeds of an arm at once, as one batch of models, with `--local`.
+            Each has its own results, which differ in rounding from those of a seed by itself.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
         not_comparable: Why results are not comparable with the numbers that they stand next to:
@@ -394,6 +396,7 @@ class Scale(Word):
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
+    fuse: str = limited("none", choices=("none", "seeds"))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
     note: str = ""

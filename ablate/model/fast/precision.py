@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.model.fast.batched import is_batched
 from ablate.store.files import cpuinfo
 
 
@@ -68,6 +69,8 @@ def full(x: Tensor) -> Tensor:
 
 def in_full(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """Apply a function with a custom backward pass in float32, whatever autocast's dtype."""
+    if is_batched():
+        raise NotImplementedError(f"{function.__module__} has no form for a batch of models")
     device = next(x.device for x in arguments if isinstance(x, Tensor))
     if autocast_dtype(device) is None:
         return function.apply(*arguments)

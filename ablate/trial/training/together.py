@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ablate.model.fast.batched import batched
 from ablate.model.flow import State
 from ablate.model.masks import Chance
-from ablate.trial.training.training import Training
+from ablate.trial.training.training import Beside, Training
 from ablate.trial.training.updates import Update
 
 # How far a gradient may be from that of the training by itself, relative to its length: rounding,
@@ -108,7 +111,7 @@ class _Computed:
 
 
 class Together:
-    """Computes updates of trainings as one batch; which trainings may differ from slice to slice."""
+    """Computes updates of trainings as one batch. Slices may be of different trainings."""
 
     def __init__(self) -> None:
         self._is_checked = False
@@ -117,41 +120,64 @@ class Together:
         """Train all for about `seconds`, or until the epoch of one ends. `Alone` is raised before
         anything of an update is taken over."""
         start = time.monotonic()
-        for training in trainings:
-            training.prepare()
+        ready = [training for training in trainings if not _failure(training, training.prepare)]
         try:
-            self._train(trainings, start + seconds)
+            self._train(ready, start + seconds)
         finally:
-            for training in trainings:  # each has its share of the time
-                training.trained_beside = (time.monotonic() - start) / len(trainings)
+            share = (time.monotonic() - start) / max(len(ready), 1)
+            for training in ready:
+                training.beside = training.beside or Beside(share)
 
     def _train(self, trainings: Sequence[Training], until: float) -> None:
-        while all(training.done_updates < training.reader.num_updates for training in trainings):
+        way = f"torch: one batch of {len(trainings)} seeds"
+        while not any(map(_waits, trainings)):
             try:
                 computed = self._computed(trainings)
             except Exception as error:  # also of a user's code: it is raised again when run alone
                 for training in trainings:
                     training.model.zero_grad(set_to_none=True)
                 why = str(error).strip().partition("\n")[0]
-                raise Alone(why if isinstance(error, Alone) else f"{type(error).__name__}: {why}")
+                reason = why if isinstance(error, Alone) else f"{type(error).__name__}: {why}"
+                raise Alone(reason) from error
             for each in computed:
-                each.take()
+                _failure(each.training, each.take)
+                each.training.ways = list(dict.fromkeys([*each.training.ways, way]))
             if time.monotonic() > until:
                 break  # after at least one update, however short the slice
 
     def _computed(self, trainings: Sequence[Training]) -> list[_Computed]:
         """The next update of each; those whose windows have the same length are one batch."""
+        if getattr(trainings[0].config.training, "variable_window", False):
+            raise Alone("each draws lengths of windows of its own (training.variable_window)")
         alike: dict[Any, list[tuple[Training, Update]]] = defaultdict(list)
         for training in trainings:
             update = training.next_update()
             shapes = [(part.targets_N.shape, part.share) for part in update.parts]
             alike[str((update.per_token, shapes))].append((training, update))
-        computed = [each for batch in alike.values() for each in _batch(batch)]
-        if not self._is_checked:
-            for each in computed:
-                _check(each)
+        if self._is_checked:
+            return [each for batch in alike.values() for each in _batch(batch)]
+        with warnings.catch_warnings():
+            # What torch would compute model by model is no batch.
+            warnings.filterwarnings("error", "There is a performance drop")
+            computed = [each for batch in alike.values() for each in _batch(batch)]
+        for each in computed:
+            _check(each)
         self._is_checked = True
         return computed
+
+
+def _waits(training: Training) -> bool:
+    """Return whether there is something to do before the next update: an epoch's end, a failure."""
+    return training.beside is not None or training.done_updates >= training.reader.num_updates
+
+
+def _failure(training: Training, work: Callable[[], None]) -> bool:
+    """Do a training's own work; return whether it failed, which its next slice raises."""
+    try:
+        work()
+    except Exception as error:
+        training.beside = Beside(0.0, error)
+    return training.beside is not None
 
 
 def _batch(chosen: Sequence[tuple[Training, Update]]) -> list[_Computed]:
@@ -194,8 +220,13 @@ def _losses(chosen: Sequence[tuple[Training, Update]], number: int) -> tuple[Ten
     bound, seeds = _Bound(first.model), torch.arange(len(own), device=first.model.device)
     targets_SN = torch.stack([part.targets_N for part in parts])
     read_S = (torch.stack(tensors) for tensors in zip(*(part.read for part in parts), strict=True))
-    with batched():
+    with batched(), _attention(first.model.device):
         return vmap(loss)(_stacked(bound, trainings), seeds, targets_SN, *read_S)
+
+
+def _attention(device: torch.device) -> AbstractContextManager[Any]:
+    """On a processor, torch's fused attention takes no batch of models."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 def _stacked(bound: _Bound, trainings: Sequence[Training]) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -44,6 +44,14 @@ from ablate.trial.training.updates import Part, Reader, Update
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A slice that was trained beside other trials (`together.py`): its share of the time."""
+
+    seconds: float
+    error: Exception | None = None
+
+
 class Training:
     """One model trained on one corpus; a `Task`."""
 
@@ -61,7 +69,8 @@ class Training:
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
-        self.trained_beside: float | None = None  # seconds of a slice that a batch of models had
+        self.beside: Beside | None = None  # a slice that was trained in a batch of models
+        self.ways: list[str] = []  # how updates were computed, where not by itself
         self._asked = SiteRecorder()
         self._begin_epoch()
 
@@ -110,18 +119,24 @@ class Training:
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Train for about `seconds`, or to the end of the epoch; return its metrics if it ended."""
         start = time.monotonic()
-        self.prepare()
-        while self.trained_beside is None and self.done_updates < self.reader.num_updates:
-            self._train(self.next_update())
-            if time.monotonic() - start > seconds:
-                break  # after at least one update, however short the slice
-        self.seconds += self.trained_beside or time.monotonic() - start
-        self.trained_beside = None
+        beside, self.beside = self.beside, None
+        if beside is None:
+            self._advance_alone(start + seconds)
+        elif beside.error is not None:
+            raise beside.error
+        self.seconds += time.monotonic() - start if beside is None else beside.seconds
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
         if self.done_updates < self.reader.num_updates:
             return None
         return self._end_epoch()
+
+    def _advance_alone(self, until: float) -> None:
+        self.prepare()
+        while self.done_updates < self.reader.num_updates:
+            self._train(self.next_update())
+            if time.monotonic() > until:
+                break  # after at least one update, however short the slice
 
     def prepare(self) -> None:
         """Prepare a slice of updates."""
