@@ -184,13 +184,13 @@ class Mogrifier(Backbone):
         return tuple(self._round(f"r{number}_l{layer}", x_TBI, masks) for number in numbers)
 
     def _round(self, suffix: str, x_TBI: Tensor, masks: Masks) -> Round:
-        left = self.get_parameter(f"mogrifier_left_{suffix}")
+        left = getattr(self, f"mogrifier_left_{suffix}")
         # Dropout of ones gives the mask itself, which the window applies at every step.
         ones = x_TBI.new_ones(1, x_TBI.shape[1], left.shape[1])
         mask = masks.dropout(f"mogrifier/{suffix}", ones, self.config.dropout, locked=True)
         return Round(
             left=left,
             right=getattr(self, f"mogrifier_right_{suffix}", None),
-            bias=self.get_parameter(f"mogrifier_bias_{suffix}"),
+            bias=getattr(self, f"mogrifier_bias_{suffix}"),
             mask=None if mask is ones else mask[0],
         )

@@ -137,5 +137,5 @@ class Rhn(Backbone):
     def _levels(self, masks: Masks) -> tuple[list[Tensor], list[Tensor]]:
         """The recurrent matrices and the biases, micro-step by micro-step."""
         names = [f"weight_hh_{level}" for level in range(1, self.depth + 1)]
-        weights = [masks.weight(name, self.get_parameter(name)) for name in names]
-        return weights, [self.get_parameter(f"bias_{n}") for n in range(1, self.depth + 1)]
+        weights = [masks.weight(name, getattr(self, name)) for name in names]
+        return weights, [getattr(self, f"bias_{n}") for n in range(1, self.depth + 1)]

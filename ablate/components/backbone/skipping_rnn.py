@@ -173,7 +173,7 @@ class SkippingRnn(Backbone):
 
     def _recurrent(self, layer: int, x_TBI: Tensor, masks: Masks) -> Recurrent:
         weight, skip = (
-            masks.weight(name, self.get_parameter(name))
+            masks.weight(name, getattr(self, name))
             for name in (f"weight_hh_l{layer}", f"weight_skip_l{layer}")
         )
         shape = (1, x_TBI.shape[1], self.widths[layer])
