@@ -20,17 +20,17 @@ from tests.support import trials
 
 SMALL = {
     "corpus.name": "grammar",
-    "corpus.train_tokens": 700,
+    "corpus.train_tokens": 200,
     "corpus.eval_tokens": 100,
     "embedding.size": 8,
     "backbone.num_layers": 1,
     "backbone.units": 8,
     "head": "softmax",
-    "optimizer": "adam",
-    "optimizer.learning_rate": 0.003,
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 1.0,
     "training.epochs": 1,
     "training.batch_size": 2,
-    "training.window": 6,
+    "training.window": 4,
     "training.clip": 0.25,
     "regularizer.dropout.input": 0.2,
 }
@@ -48,6 +48,8 @@ TRANSFORMER = {
     "backbone": "transformer",
     "backbone.heads": 2,
     "backbone.dropout": 0.2,
+    "optimizer": "adam",
+    "optimizer.learning_rate": 0.003,
     "head.tied": True,
 }
 SEEDS = (1, 2, 3)
@@ -80,11 +82,12 @@ def farthest(ours: Training, theirs: Training) -> float:
 
 @pytest.mark.parametrize(
     ("values", "double"),
-    [(AWD, True), (AWD, False), (TRANSFORMER, True)],
-    ids=["awd in double", "awd", "transformer in double"],
+    [(AWD, False), (TRANSFORMER, True)],
+    ids=["awd", "transformer in double"],
 )
 def test_fifty_updates_of_a_batch_are_those_of_each_seed_by_itself(tmp_path, data, values, double):
-    alone, batch = trainings(values, tmp_path, data), trainings(values, tmp_path, data)
+    values = {**values, "corpus.train_tokens": 420}
+    alone, batch = (trainings(values, tmp_path, data) for _ in range(2))
     if double:
         alone, batch = ([in_double(each) for each in many] for many in (alone, batch))
     Together().advance(batch, math.inf)
@@ -107,9 +110,7 @@ def test_a_seed_that_diverges_leaves_the_others_as_they_are(tmp_path, data):
     second = list(disturbed.runs.values())[1].task
     second._rate = lambda update: 1e30
     for seeds in (undisturbed, disturbed):
-        seeds.advance(0)
-        seeds.advance(0)
-        finish(seeds)
+        finish(seeds, 0)  # a slice is one update
     assert [journal.status for journal in journals[1]] == [
         Status.COMPLETED,
         Status.DIVERGED,
@@ -127,7 +128,7 @@ def test_a_batch_that_is_killed_resumes(tmp_path, data):
     killed = SeedRuns(runs(AWD, store, data))
     for _ in range(3):
         killed.advance(0)
-    list(killed.runs.values())[0].save()  # the others lose what they have learnt
+    next(iter(killed.runs.values())).save()  # the others lose what they have learnt
     again = runs(AWD, store, data)
     assert [run.task.done_updates for run in again] == [3, 0, 0]
     finish(SeedRuns(again))
@@ -140,7 +141,7 @@ def test_a_batch_that_is_killed_resumes(tmp_path, data):
     [
         ({"training.variable_window": True}, "lengths of windows of its own"),
         ({"loss": "nce"}, "'nce' is drawn by a generator of its own"),
-        ({"backbone": "gru"}, "no form for a batch"),
+        ({"loss": "augmented"}, "stored_gradients has no form for a batch"),
     ],
 )
 def test_what_cannot_be_a_batch_trains_by_itself_to_the_same_bits(tmp_path, data, changes, why):
