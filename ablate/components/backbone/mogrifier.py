@@ -30,6 +30,7 @@ from ablate.model import fan_in
 from ablate.model.fast.batched import is_batched
 from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
+from ablate.model.fast.precision import plainly
 from ablate.model.keras import GATES, check_initialization
 
 
@@ -177,7 +178,7 @@ class Mogrifier(Backbone):
             rounds=rounds,
             capped=self.config.capped,
         )
-        window = plain_window if is_batched() else fast_window
+        window = partial(plainly, plain_window) if is_batched() else fast_window
         output, c_BH = window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
         return output, output[-1:], c_BH[None]
 

@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import gate_masks
 from ablate.model.fast.batched import is_batched
+from ablate.model.fast.precision import plainly
 from ablate.model.fast.rhn_window import fast_window
 from ablate.model.fast.steps import plain_product
 
@@ -82,7 +83,8 @@ def window(
 ) -> Tensor:
     """The state after every step; all steps share one product with the input, and one backwards."""
     if is_batched():
-        return plain_window(x_TBE, s_BH, mask_SBE, mask_SBH, weight_ih, weights, biases)
+        states = (s_BH, mask_SBE, mask_SBH)
+        return plainly(plain_window, x_TBE, *states, weight_ih, weights, biases)
     if mask_SBE is None:
         first_TBD = F.linear(x_TBE, weight_ih, biases[0])
     else:

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ablate.model.fast.batched import is_batched
-from ablate.model.fast.precision import in_full
+from ablate.model.fast.precision import in_full, plainly
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import scan_backward, scan_forward
 
@@ -30,7 +30,7 @@ from ablate.model.native.recurrent import scan_backward, scan_forward
 def scan(a_TBH: Tensor, b_TBH: Tensor, h_BH: Tensor) -> Tensor:
     """Every h_t, [T, B, H]. a may have one step, which applies to all, and one row for all rows."""
     if is_batched():
-        return scan_plain(a_TBH, b_TBH, h_BH)
+        return plainly(scan_plain, a_TBH, b_TBH, h_BH)
     return in_full(_Scan, a_TBH, b_TBH, h_BH)
 
 
