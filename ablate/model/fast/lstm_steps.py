@@ -46,8 +46,7 @@ def lstm_steps(
 
 def _plain(x_TBI, h_BH, c_BH, weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH):
     steps = []
-    for x_BI in x_TBI:
-        a_BD = plain_product(x_BI, weight_ih, mask_SBI) + bias_D
+    for a_BD in plain_product(x_TBI, weight_ih, mask_SBI) + bias_D:
         i, f, g, o = (a_BD + plain_product(h_BH, weight_hh, mask_SBH)).chunk(4, -1)
         c_BH = f.sigmoid() * c_BH + i.sigmoid() * g.tanh()
         h_BH = o.sigmoid() * c_BH.tanh()

@@ -187,9 +187,7 @@ def _batch(chosen: Sequence[tuple[Training, Update]]) -> list[_Computed]:
     total = torch.stack([totals_S.sum() for totals_S, _, _ in losses]).sum()
     nll_S = torch.stack([nll_S.detach().double() for _, nll_S, _ in losses]).sum(0)
     total.backward()
-    for parameter in itertools.chain(*(training.model.parameters() for training, _ in chosen)):
-        if parameter.grad is not None:  # two biases of one sum would share it, and be clipped twice
-            parameter.grad = parameter.grad.clone()
+    _part_gradients(itertools.chain(*(training.model.parameters() for training, _ in chosen)))
     return [
         _Computed(
             training=training,
@@ -199,6 +197,17 @@ def _batch(chosen: Sequence[tuple[Training, Update]]) -> list[_Computed]:
         )
         for index, (training, update) in enumerate(chosen)
     ]
+
+
+def _part_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Give each parameter a gradient of its own: those of two biases of one sum are in the same
+    memory, and would be clipped twice."""
+    seen = set[int]()
+    for parameter in parameters:
+        if parameter.grad is not None:
+            if parameter.grad.data_ptr() in seen:
+                parameter.grad = parameter.grad.clone()
+            seen.add(parameter.grad.data_ptr())
 
 
 def _losses(chosen: Sequence[tuple[Training, Update]], number: int) -> tuple[Tensor, Tensor, State]:
