@@ -105,13 +105,15 @@ class _Computed:
 
     def take(self) -> None:
         """Step, and carry the states on."""
+        # As before an update of its own, for what a custom module draws when it steps.
+        self.training.streams.seed_global("update", self.training.update)
         self.training.nll_sum += self.nll
         self.update.ended(self.states)
         self.training.step(self.update)
 
 
 class Together:
-    """Computes updates of trainings as one batch. Slices may be of different trainings."""
+    """Computes updates of trainings as one batch. Each slice may be of others: some have ended."""
 
     def __init__(self) -> None:
         self._is_checked = False
@@ -130,7 +132,7 @@ class Together:
 
     def _train(self, trainings: Sequence[Training], until: float) -> None:
         way = f"torch: one batch of {len(trainings)} seeds"
-        while not any(map(_waits, trainings)):
+        while trainings and not any(map(_waits, trainings)):
             try:
                 computed = self._computed(trainings)
             except Exception as error:  # also of a user's code: it is raised again when run alone

@@ -40,6 +40,7 @@ AWD = {
     "head": "mos",
     "head.experts": 2,
     "regularizer.weight_drop.rate": 0.3,
+    "regularizer.l2.everything": 1e-3,
     "regularizer.variational_dropout.latent": 0.2,
     "regularizer.activation_regularization.alpha": 2.0,
 }
@@ -108,7 +109,7 @@ def test_a_seed_that_diverges_leaves_the_others_as_they_are(tmp_path, data):
     )
     journals = [[run.journal for run in seeds.runs.values()] for seeds in (undisturbed, disturbed)]
     second = list(disturbed.runs.values())[1].task
-    second._rate = lambda update: 1e30
+    second._rate = lambda update: 1e39
     for seeds in (undisturbed, disturbed):
         finish(seeds, 0)  # a slice is one update
     assert [journal.status for journal in journals[1]] == [
