@@ -47,9 +47,7 @@ class Chance:
         """
         generator, whole = self.generator(f"mask/{purpose}"), list(shape)
         rows = self.rows if by_row else None
-        if (
-            rows is not None
-        ):  # drawn for the whole batch, so that the draws are those of one process
+        if rows is not None:  # drawn for the whole batch: the draws are those of one process
             whole[1] = rows.total
         mask = torch.empty(whole, dtype=like.dtype, device=like.device)
         mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)

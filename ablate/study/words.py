@@ -359,6 +359,8 @@ class Scale(Word):
             of a batch; by default one for each whole GPU. The result is that of one process, up to
             rounding, so that it does not matter for a trial's id.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
+        fuse: `"seeds"`: train the seeds of an arm at once, as one batch of models, with `--local`.
+            Each has its own results, which differ in rounding from those of a seed by itself.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
         not_comparable: Why results are not comparable with the numbers that they stand next to:
@@ -398,6 +400,7 @@ class Scale(Word):
     gpus: float = limited(0.0, low=0)
     processes: int | None = limited(None, low=1)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
+    fuse: str = limited("none", choices=("none", "seeds"))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
     note: str = ""
@@ -427,6 +430,11 @@ class Scale(Word):
                 "no more seeds. Instead: leave out either of the two."
             )
         check_size("spread", self.spread, "Scale")
+        if self.fuse != "none" and self.num_processes > 1:
+            raise StudyError(
+                f"Scale: fuse={self.fuse!r} trains the seeds of an arm in one process, and the scale "
+                f"gives a trial {self.num_processes}. Instead: processes=1, or no fuse=."
+            )
         if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
             raise StudyError(
                 f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a "

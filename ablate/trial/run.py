@@ -161,6 +161,11 @@ class TrialRun:
         reached = len(self.journal.epochs) + getattr(task, "epoch_share", 0.0)
         return Progress(self.journal.outcome is not None, epoch, reached)
 
+    @property
+    def task(self) -> Task | None:
+        """The task under way; None once the trial has an outcome."""
+        return self._task
+
     def _seed_global(self, purpose: str) -> None:
         Streams(self.trial.seed, self.trial.device).seed_global(purpose)
 
@@ -256,7 +261,8 @@ class TrialRun:
         """Record how the trial was computed, including the attempts that it resumed; return whether
         that changed the record."""
         before = self.journal.last_attempt.computed_by
-        ways = dict.fromkeys([*self._inherited, *computed.computed_by(self._uses)])
+        own = [*computed.computed_by(self._uses), *getattr(self._task, "ways", ())]
+        ways = dict.fromkeys([*self._inherited, *own])
         self.journal.note(computed_by=tuple(ways))
         if operations := getattr(self._task, "operations", None):
             self.journal.note(operations=operations)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
+from ablate.tune import fused
 from ablate.tune.schedule import Schedule, take_in
 from ablate.tune.worker import Worker
 
@@ -19,7 +20,10 @@ def run(schedule: Schedule, order: Order) -> None:
     while not schedule.exhausted:
         trial = schedule.next()
         if trial is not None:
-            _run_trial(Worker(order(trial)), schedule, trial)
+            if others := fused.seeds_beside(schedule, trial):
+                fused.run_seeds(schedule, [trial, *others], order)
+            else:
+                _run_trial(Worker(order(trial)), schedule, trial)
         elif schedule.elsewhere:
             time.sleep(ELSEWHERE_SECONDS)
         else:

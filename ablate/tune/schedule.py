@@ -138,14 +138,14 @@ class Schedule:
         left = self._waiting or self._running or self.elsewhere or self.looks.next is not None
         return not left and len(self.searches.settled) == len(self.plan.searches)
 
-    def next(self) -> Trial | None:
-        """The next trial that can start now, or None."""
+    def next(self, like: Trial | None = None) -> Trial | None:
+        """The next trial that can start now (`like`: another seed of this one), or None."""
         self._tick()
         # The drivers that ran these may have ended them, or died, since the last call.
         self._waiting |= self.elsewhere
         self.elsewhere.clear()
         while not self.exhausted:
-            trial = self._next_ready()
+            trial = self._next_ready(like)
             if trial is None:
                 return None
             if trial.id in self._running:
@@ -299,22 +299,23 @@ class Schedule:
             search.tell(journal)
         self.listener.finished(trial.id, replace(journal, trial=trial))
 
-    def _next_ready(self) -> Trial | None:
+    def _next_ready(self, like: Trial | None = None) -> Trial | None:
         """A listed trial whose parents are done, else one that a search suggests."""
-        for trial in list(self._waiting.values()):
+        for trial in [t for t in self._waiting.values() if like is None or t.differs_by_seed(like)]:
             states = [self.status.get(parent) for parent in trial.parent_ids()]
             if all(state == Status.COMPLETED for state in states):
                 del self._waiting[trial.id]
                 return trial
             if any(state not in MAY_COMPLETE for state in states):
                 self._orphaned(trial)
-        for search in self.searches.opened.values():
+        for search in self.searches.opened.values() if like is None else ():
             trial = search.ask() if self._can_begin(search) else None
             if trial is not None:
                 self._record()
                 return trial
         # The trials that confirm a winner, or come after a look, may start now.
-        return self._next_ready() if self._confirm_winners() or self._look() else None
+        more = like is None and (self._confirm_winners() or self._look())
+        return self._next_ready() if more else None
 
     def _can_begin(self, search: ArmSearch) -> bool:
         """Return whether its parents have completed; abandon the search if they never will."""

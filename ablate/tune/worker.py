@@ -17,7 +17,7 @@ from ablate.errors import StoreError
 from ablate.store.files import allow_group
 from ablate.store.store import Store
 from ablate.trial.provenance import trust
-from ablate.trial.run import TrialRun
+from ablate.trial.run import Progress, TrialRun
 from ablate.tune.cluster.parcel import unpacked
 
 SLICE_SECONDS = 2.0  # a driver that stops waits this long: it is heard between slices
@@ -37,13 +37,17 @@ class Worker:
     def advance(self) -> dict[str, Any]:
         """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None,
         "reached": epochs done, with the share of the one under way}."""
-        progress = self._run.advance(SLICE_SECONDS)
-        epoch = progress.epoch and progress.epoch.to_plain()
-        return {"done": progress.done, "epoch": epoch, "reached": progress.reached}
+        return plain(self._run.advance(SLICE_SECONDS))
 
     def save(self) -> None:
         """Write a checkpoint of the trial now."""
         self._run.save()
+
+
+def plain(progress: Progress) -> dict[str, Any]:
+    """A slice's result as the driver gets it."""
+    epoch = progress.epoch and progress.epoch.to_plain()
+    return {"done": progress.done, "epoch": epoch, "reached": progress.reached}
 
 
 def opened(order: Mapping[str, Any]) -> tuple[Trial, Store, str, dict[str, str]]:

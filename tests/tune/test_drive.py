@@ -35,6 +35,7 @@ class Schedule:
     def __init__(self, *names: str) -> None:
         self.waiting = [SimpleNamespace(id=name) for name in names]
         self.stopping, self.exhausted = False, False
+        self.plan = SimpleNamespace(scale=SimpleNamespace(fuse="none"))
         self.elsewhere: dict[str, Any] = {}
         self.calls: list[tuple] = []
 

@@ -1089,7 +1089,7 @@ def test_what_runs_or_is_done_already_is_passed_over(workspace, monkeypatch):
     journals.close(workspace.store, done, Status.COMPLETED, "")
     del schedule._running[done.id], schedule._running[third.id]
     ready = [running, done, third]
-    monkeypatch.setattr(schedule, "_next_ready", lambda: ready.pop(0))
+    monkeypatch.setattr(schedule, "_next_ready", lambda like=None: ready.pop(0))
     assert schedule.next() is third and ready == []
 
 

@@ -137,7 +137,7 @@ class CausalAttention(Part):
         return self._product(y_BATD.permute(2, 0, 1, 3).flatten(2), "out")
 
     def _product(self, x_TBH: Tensor, name: str) -> Tensor:
-        return F.linear(x_TBH, self.get_parameter(name), getattr(self, f"{name}_bias"))
+        return F.linear(x_TBH, getattr(self, name), getattr(self, f"{name}_bias"))
 
     def _by_head(self, x_TBV: Tensor, heads: int) -> Tensor:
         return x_TBV.unflatten(-1, (heads, self.heads.size)).permute(1, 2, 0, 3)

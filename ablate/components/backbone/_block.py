@@ -89,7 +89,7 @@ class FeedForward(nn.Module):
         return self._product(active_TBF, "out")
 
     def _product(self, x: Tensor, name: str) -> Tensor:
-        return F.linear(x, self.get_parameter(name), getattr(self, f"{name}_bias"))
+        return F.linear(x, getattr(self, name), getattr(self, f"{name}_bias"))
 
     def initialize(self, draw: Draw) -> None:
         """Draw the matrices; biases start at 0."""

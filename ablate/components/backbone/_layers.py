@@ -97,10 +97,10 @@ def weights_of(module: Backbone, layer: int, masks: Masks) -> Weights:
     """A layer's parameters as this update uses them."""
     recurrent = f"weight_hh_l{layer}"
     return (
-        module.get_parameter(f"weight_ih_l{layer}"),
+        getattr(module, f"weight_ih_l{layer}"),
         # Recurrent matrices alone can be dropped: this is the weight drop of AWD-LSTM.
-        masks.weight(recurrent, module.get_parameter(recurrent)),
-        module.get_parameter(f"bias_ih_l{layer}"),
+        masks.weight(recurrent, getattr(module, recurrent)),
+        getattr(module, f"bias_ih_l{layer}"),
         getattr(module, f"bias_hh_l{layer}", None),
     )
 

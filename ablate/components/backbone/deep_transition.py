@@ -152,7 +152,7 @@ class DeepTransition(Backbone):
         """A layer's recurrent matrices as this update uses them."""
         name = f"weight_shortcut_{number}"
         shortcut = getattr(self, name, None)
-        weight = masks.weight(f"weight_hh_{number}", self.get_parameter(f"weight_hh_{number}"))
+        weight = masks.weight(f"weight_hh_{number}", getattr(self, f"weight_hh_{number}"))
         return weight, None if shortcut is None else masks.weight(name, shortcut)
 
     def _input_terms(self, x_TBE: Tensor) -> list[Tensor]:

@@ -150,7 +150,7 @@ class Elman(Backbone):
 
     def recurrent_matrix(self, layer: int) -> Tensor:
         """R of a layer, with zeros across its blocks."""
-        blocks = [self.get_parameter(name) for name in self.blocks[layer]]
+        blocks = [getattr(self, name) for name in self.blocks[layer]]
         # The zeros are no part of a parameter: training would fill them.
         return blocks[0] if len(blocks) == 1 else torch.block_diag(*blocks)
 

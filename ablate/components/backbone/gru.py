@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register
 from ablate.components.backbone import _layers as layers
+from ablate.model.fast.batched import is_batched
 from ablate.model.fast.steps import plain_product
 
 
@@ -85,7 +86,7 @@ class Gru(Backbone):
         def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor]:
             weights = layers.weights_of(self, layer, masks)
             on_x, on_h = layers.gate_masks(self, layer, x, self.widths[layer], masks)
-            if on_x is None and on_h is None:
+            if on_x is None and on_h is None and not is_batched():
                 return gru_layer(x, last[0], weights)
             return masked_gru_layer(x, last[0], weights, on_x, on_h)
 

@@ -27,8 +27,10 @@ from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, reg
 from ablate.components.backbone import _layers as layers
 from ablate.components.backbone.lstm import FILL, LstmConfig, lstm_layer
 from ablate.model import fan_in
+from ablate.model.fast.batched import is_batched
 from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
+from ablate.model.fast.precision import plainly
 from ablate.model.keras import GATES, check_initialization
 
 
@@ -176,7 +178,8 @@ class Mogrifier(Backbone):
             rounds=rounds,
             capped=self.config.capped,
         )
-        output, c_BH = fast_window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
+        window = partial(plainly, plain_window) if is_batched() else fast_window
+        output, c_BH = window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
         return output, output[-1:], c_BH[None]
 
     def _rounds(self, layer: int, x_TBI: Tensor, masks: Masks) -> tuple[Round, ...]:
@@ -184,13 +187,13 @@ class Mogrifier(Backbone):
         return tuple(self._round(f"r{number}_l{layer}", x_TBI, masks) for number in numbers)
 
     def _round(self, suffix: str, x_TBI: Tensor, masks: Masks) -> Round:
-        left = self.get_parameter(f"mogrifier_left_{suffix}")
+        left = getattr(self, f"mogrifier_left_{suffix}")
         # Dropout of ones gives the mask itself, which the window applies at every step.
         ones = x_TBI.new_ones(1, x_TBI.shape[1], left.shape[1])
         mask = masks.dropout(f"mogrifier/{suffix}", ones, self.config.dropout, locked=True)
         return Round(
             left=left,
             right=getattr(self, f"mogrifier_right_{suffix}", None),
-            bias=self.get_parameter(f"mogrifier_bias_{suffix}"),
+            bias=getattr(self, f"mogrifier_bias_{suffix}"),
             mask=None if mask is ones else mask[0],
         )

@@ -79,9 +79,9 @@ class Nas(Backbone):
 
     def forward(self, inputs_TBE: Tensor, ids_TB: Tensor, state: State, masks: Masks) -> Outputs:
         def run(layer: int, x_TBI: Tensor, last: State) -> tuple[Tensor, Tensor, Tensor]:
-            weight_ih = self.get_parameter(f"weight_ih_l{layer}")
+            weight_ih = getattr(self, f"weight_ih_l{layer}")
             recurrent = f"weight_hh_l{layer}"
-            weight_hh = masks.weight(recurrent, self.get_parameter(recurrent))
+            weight_hh = masks.weight(recurrent, getattr(self, recurrent))
             on_x, on_m = layers.gate_masks(self, layer, x_TBI, self.widths[layer], masks)
             m_BH, c_BH = last[0][0], last[1][0]
             steps = []

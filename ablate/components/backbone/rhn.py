@@ -24,6 +24,8 @@ from torch.nn import functional as F
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import gate_masks
+from ablate.model.fast.batched import is_batched
+from ablate.model.fast.precision import plainly
 from ablate.model.fast.rhn_window import fast_window
 from ablate.model.fast.steps import plain_product
 
@@ -80,6 +82,9 @@ def window(
     biases: Sequence[Tensor],
 ) -> Tensor:
     """The state after every step; all steps share one product with the input, and one backwards."""
+    if is_batched():
+        states = (s_BH, mask_SBE, mask_SBH)
+        return plainly(plain_window, x_TBE, *states, weight_ih, weights, biases)
     if mask_SBE is None:
         first_TBD = F.linear(x_TBE, weight_ih, biases[0])
     else:
@@ -137,5 +142,5 @@ class Rhn(Backbone):
     def _levels(self, masks: Masks) -> tuple[list[Tensor], list[Tensor]]:
         """The recurrent matrices and the biases, micro-step by micro-step."""
         names = [f"weight_hh_{level}" for level in range(1, self.depth + 1)]
-        weights = [masks.weight(name, self.get_parameter(name)) for name in names]
-        return weights, [self.get_parameter(f"bias_{n}") for n in range(1, self.depth + 1)]
+        weights = [masks.weight(name, getattr(self, name)) for name in names]
+        return weights, [getattr(self, f"bias_{n}") for n in range(1, self.depth + 1)]

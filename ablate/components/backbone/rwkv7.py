@@ -95,7 +95,7 @@ class TokenShift(nn.Module):
     def forward(self, x_TBH: Tensor, before_1BH: Tensor) -> tuple[list[Tensor], Tensor]:
         """Every mixture, and the last x."""
         apart_TBH = torch.cat((before_1BH, x_TBH[:-1])) - x_TBH
-        mixed = [x_TBH + apart_TBH * self.get_parameter(f"mu_{name}") for name in self.slopes]
+        mixed = [x_TBH + apart_TBH * getattr(self, f"mu_{name}") for name in self.slopes]
         return mixed, x_TBH[-1:]
 
     def initialize(self, draw: Draw) -> None:

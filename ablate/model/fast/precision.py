@@ -6,6 +6,7 @@ backward pass also runs in float32, unless it queries autocast's dtype here and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.model.fast.batched import is_batched
 from ablate.store.files import cpuinfo
 
 
@@ -68,11 +70,18 @@ def full(x: Tensor) -> Tensor:
 
 def in_full(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """Apply a function with a custom backward pass in float32, whatever autocast's dtype."""
+    if is_batched():
+        raise NotImplementedError(f"{function.__module__} has no form for a batch of models")
+    return plainly(function.apply, *arguments)
+
+
+def plainly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The same for a function that plain autograd differentiates, as a batch of models needs it."""
     device = next(x.device for x in arguments if isinstance(x, Tensor))
     if autocast_dtype(device) is None:
-        return function.apply(*arguments)
+        return function(*arguments)
     with torch.autocast(device.type, enabled=False):
         converted = (
             full(x) if isinstance(x, Tensor) and x.is_floating_point() else x for x in arguments
         )
-        return function.apply(*converted)
+        return function(*converted)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ablate.model.fast.batched import is_batched
 from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import SumOfProducts
 
@@ -31,7 +32,7 @@ def with_gradients(compute: Compute, *tensors: Tensor | None) -> Tensor:
 
 def summed_by_chunk(part: Part, chunks: list[slice], *tensors: Tensor | None) -> Tensor:
     """The sum of `part(rows, *tensors)` over the chunks, with the tensors' gradients."""
-    if not torch.is_grad_enabled():
+    if is_batched() or not torch.is_grad_enabled():
         return torch.stack([part(rows, *tensors) for rows in chunks]).sum()
     return _StoredGradients.apply(partial(_by_chunk, part, chunks), *tensors)  # type: ignore
 

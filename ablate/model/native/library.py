@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 
 from ablate.errors import StoreError
+from ablate.model.fast.batched import is_batched
 from ablate.store.files import cpuinfo, is_ours, private_folder, replace_synced, write_whole
 from ablate.store.locks import locked
 
@@ -49,7 +50,7 @@ _uses = {"kernels": 0, "torch": 0}
 def usable(*tensors: Tensor | None, dtype: torch.dtype = torch.float32) -> bool:
     """Return whether the kernels can take these tensors: of a type, on the CPU, with a library."""
     present = [tensor for tensor in tensors if tensor is not None]
-    if not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
+    if is_batched() or not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
         return False
     if library() is not None:
         return True

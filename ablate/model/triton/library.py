@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.model.fast.batched import is_batched
+
 SWITCH = "ABLATE_TRITON"
 INTERPRETER = "TRITON_INTERPRET"
 YES = ("1", "true", "on", "yes", "y")  # what Triton takes for a yes
@@ -30,7 +32,7 @@ def usable(*tensors: Tensor | None, dtypes: Sequence[torch.dtype] = REAL) -> boo
     """Return whether the kernels take these tensors: of such a type, on a GPU, switched on."""
     present = [tensor for tensor in tensors if tensor is not None]
     devices = {tensor.device.type for tensor in present}
-    if not all(tensor.dtype in dtypes for tensor in present):
+    if is_batched() or not all(tensor.dtype in dtypes for tensor in present):
         return False
     if devices == {"cpu"} and is_on() and is_interpreted():
         return version() is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.assemble import check_packages
 from ablate.model.fast.precision import products_in
-from ablate.model.flow import Pass
+from ablate.model.flow import Pass, State
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
@@ -44,6 +44,14 @@ from ablate.trial.training.stream import CircularStream, Stream
 from ablate.trial.training.updates import Part, Reader, Update
 
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A slice that was trained beside other trials (`together.py`): its share of the time."""
+
+    seconds: float
+    error: Exception | None = None
 
 
 class Training:
@@ -66,6 +74,8 @@ class Training:
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
+        self.beside: Beside | None = None  # a slice that was trained in a batch of models
+        self.ways: list[str] = []  # how updates were computed, where not by itself
         self._asked = SiteRecorder()
         self._begin_epoch()
         self.crew.begin(trial, place)
@@ -124,21 +134,38 @@ class Training:
 
     def _advance(self, seconds: float) -> dict[str, Any] | None:
         start = time.monotonic()
-        if self.takes_over and self.start_nll is None:
-            self.crew.tell("keep_start")
-            self.keep_start()
-        while self.done_updates < self.reader.num_updates:
-            self.crew.tell("update")
-            self.train_next()
-            if time.monotonic() - start > seconds:
-                break  # after at least one update, however short the slice
-        self.seconds += time.monotonic() - start
+        beside, self.beside = self.beside, None
+        if beside is None:
+            self._advance_alone(start + seconds)
+        elif beside.error is not None:
+            raise beside.error
+        self.seconds += time.monotonic() - start if beside is None else beside.seconds
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
         if self.done_updates < self.reader.num_updates:
             return None
         self.crew.tell("end_epoch")
         return self.end_epoch()
+
+    def _advance_alone(self, until: float) -> None:
+        if self.takes_over and self.start_nll is None:
+            self.crew.tell("keep_start")
+            self.keep_start()
+        while self.done_updates < self.reader.num_updates:
+            self.crew.tell("update")
+            self.train_next()
+            if time.monotonic() > until:
+                break  # after at least one update, however short the slice
+
+    def prepare(self) -> None:
+        """Prepare a slice of updates that are computed beside others' (`together.py`)."""
+        if self.takes_over and self.start_nll is None:
+            self.keep_start()
+        self.model.train()
+
+    def next_update(self) -> Update:
+        """The update of the epoch that comes next."""
+        return self.reader.update(self.done_updates, self.model)
 
     def keep_start(self) -> None:
         """Keep the parents' weights as the best so far: training on must not end worse."""
@@ -153,17 +180,25 @@ class Training:
         """Train on the next batch of the epoch."""
         if not self.model.training:
             self.model.train()
-        self._train(self.reader.update(self.done_updates, self.model))
+        self._train(self.next_update())
 
     def _train(self, update: Update) -> None:
         """One update: forward, backward, clip, step."""
-        chance = Chance(self.streams, self.update)
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
         with self.crew.without_global_draws():
-            nlls = self._backward(update, chance)
+            nlls = self._backward(update, self.chance)
         for nll in self.crew.summed(self.model, nlls):
             self.nll_sum += nll
+        self.step(update)
+
+    @property
+    def chance(self) -> Chance:
+        """The source of the next update's masks."""
+        return Chance(self.streams, self.update)
+
+    def step(self, update: Update) -> None:
+        """Clip the gradients of an update, and step."""
         if clip := self.config.training.clip:
             _clip(self.model, clip)
         self.optimizer.step(update.rate, rate=self._rate(self.done_updates))
@@ -209,21 +244,27 @@ class Training:
     def _backward(self, update: Update, chance: Chance) -> list[Tensor]:
         """Add up the gradients of the update's parts (usually one with all rows), each under its
         own masks; return their losses."""
-        first, nlls = list[Pass](), list[Tensor]()
+        states, nlls = list[State](), list[Tensor]()
         for number, part in enumerate(update.parts):
             own = replace(chance, part=number, rows=part.rows)
-            with products_in(self.trial.precision, self.trial.device):
-                passes = self._passes(part, own)
-                nll = self._losses(passes, part.targets_N, own)
-                penalties = self._penalties(passes)
-            total = nll * update.per_token
-            if penalties is not None:
-                total = total + penalties * part.share
+            total, nll, state = self.loss_of(part, update, own)
             total.backward()
             nlls.append(nll.detach().double())
-            first.append(passes[0])  # further passes are only compared: no state is carried on
-        update.ended(first)
+            states.append(state)
+        update.ended(states)
         return nlls
+
+    def loss_of(self, part: Part, update: Update, chance: Chance) -> tuple[Tensor, Tensor, State]:
+        """What a part adds to the update's loss, the part's summed loss, and the state after it."""
+        with products_in(self.trial.precision, self.trial.device):
+            passes = self._passes(part, chance)
+            nll = self._losses(passes, part.targets_N, chance)
+            penalties = self._penalties(passes)
+        total = nll * update.per_token
+        if penalties is not None:
+            total = total + penalties * part.share
+        # Further passes are only compared: no state is carried on.
+        return total, nll, passes[0].state
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ablate.model.flow import Pass
+from ablate.model.flow import Pass, State
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Masks
 from ablate.model.rows import Rows
@@ -26,6 +26,7 @@ class Part:
     targets_N: Tensor
     run: Callable[[Masks], Pass]  # a forward pass
     rows: Rows | None = None  # of the part, if other processes compute the rest of it
+    read: tuple[Tensor, ...] = ()  # a window's tokens and the state before it; of sentences: none
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Update:
     parts: list[Part]  # of this process
     per_token: float  # multiplies the loss, which is summed over tokens
     rate: float  # multiplies the learning rate
-    ended: Callable[[list[Pass]], None]  # gets the first pass of each part
+    ended: Callable[[list[State]], None]  # gets the state after each part
     num_tokens: int  # of all processes
 
 
