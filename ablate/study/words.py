@@ -432,8 +432,8 @@ class Scale(Word):
         check_size("spread", self.spread, "Scale")
         if self.fuse != "none" and self.num_processes > 1:
             raise StudyError(
-                f"Scale: fuse={self.fuse!r} trains the seeds of an arm in one process, and the scale "
-                f"gives a trial {self.num_processes}. Instead: processes=1, or no fuse=."
+                f"Scale: fuse={self.fuse!r} trains all seeds of an arm in one process, and each trial "
+                f"has {self.num_processes}. Instead: processes=1, or no fuse=."
             )
         if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
             raise StudyError(
