@@ -13,7 +13,7 @@ from ablate.config.identity import Keep, Trial
 from ablate.config.tasks import FUNCTION
 from ablate.errors import TrialError
 from ablate.store import journal as journals
-from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
+from ablate.store.journal import COMPILED, KERNELS, TORCH, UNKNOWN, Journal, find
 from ablate.store.leftovers import owned_folder
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
@@ -117,6 +117,8 @@ def _computed_by(journal: Journal) -> str:
 
 
 def _remedy(recorded: Journal) -> str:
+    if COMPILED in recorded.computed_by:
+        return "Compiled training repeats to the same bits only with the same torch and compiler."
     if recorded.computed_by == {TORCH}:
         return "To repeat it as it was recorded: ABLATE_NATIVE=off ablate rerun ..."
     if recorded.computed_by == {KERNELS}:

@@ -51,6 +51,8 @@ class Parent:
     id: str
 
 
+OFF, GRAPHS = "off", "graphs"
+COMPILERS = ("inductor", GRAPHS)  # that torch may compile training with
 SAMPLED = "sampled"  # the tag of a search's trial that says which values it tries
 
 
@@ -68,6 +70,7 @@ class Trial:
     precision: str = "float32"
     reads_test: bool = True
     runner: str = TRAINING
+    compile: str = OFF  # how torch compiles training: recorded like kernels, and in no id
     modules: tuple[str, ...] = ()  # files that register custom techniques of the study
     study: str = ""
     scale: str = ""

@@ -36,6 +36,7 @@ class Attempt:
     git: Git | None = None  # of the study's folder; None also outside of a checkout
     ablate_git: Git | None = None
     computed_by: tuple[str, ...] | None = None  # "kernels: g++ 12.2", "torch: WHY"
+    not_compiled: str | None = None  # why training was eager although it should be compiled
     sources: Mapping[str, Any] | None = None  # the user's file -> its digest
     neutral: tuple[str, ...] | None = None  # settings that cannot change a result
     operations: float | None = None  # estimated, per training token

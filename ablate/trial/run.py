@@ -242,8 +242,11 @@ class TrialRun:
         """Record how the trial was computed, including the attempts that it resumed; return whether
         that changed the record."""
         before = self.journal.last_attempt.computed_by
-        ways = dict.fromkeys([*self._inherited, *library.computed_by(self._uses)])
+        compiled = getattr(self._task, "compiled_by", ())
+        ways = dict.fromkeys([*self._inherited, *library.computed_by(self._uses), *compiled])
         self.journal.note(computed_by=tuple(ways))
+        if why := getattr(self._task, "not_compiled", None):
+            self.journal.note(not_compiled=why)
         if operations := getattr(self._task, "operations", None):
             self.journal.note(operations=operations)
         if idle := getattr(self._task, "without_effect", None):

@@ -68,6 +68,9 @@ def full(x: Tensor) -> Tensor:
 
 def in_full(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     """Apply a function with a custom backward pass in float32, whatever autocast's dtype."""
+    if torch.compiler.is_compiling():  # torch.compile calls it as it is: it knows no kernels
+        called: Any = torch.compiler.disable(in_full)
+        return called(function, *arguments)
     device = next(x.device for x in arguments if isinstance(x, Tensor))
     if autocast_dtype(device) is None:
         return function.apply(*arguments)

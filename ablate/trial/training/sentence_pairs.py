@@ -10,7 +10,7 @@ from torch import Tensor
 from ablate.config.identity import Trial
 from ablate.config.sections import PairTrainingConfig
 from ablate.config.streams import Streams
-from ablate.model.flow import PairText, Pass
+from ablate.model.flow import PairText, State
 from ablate.model.language_model import LanguageModel
 from ablate.model.sentences import forced, lengths_of, pair_batch, pairs_nll, shuffled
 from ablate.trial.training.updates import Part, Update
@@ -81,5 +81,5 @@ class Pairs:
         """Do nothing: no state is carried from one sentence to the next."""
 
 
-def _nothing(passes: list[Pass]) -> None:
+def _nothing(states: list[State]) -> None:
     """Nothing is carried from one batch to the next."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from ablate.data.batches import (
 from ablate.data.corpus import Corpus
 from ablate.errors import CorpusError
 from ablate.model.fast.precision import full
-from ablate.model.flow import Pass, State
+from ablate.model.flow import State
 from ablate.model.language_model import LanguageModel
 from ablate.trial.training.evaluation import rows_nll
 from ablate.trial.training.updates import Part, Update
@@ -139,12 +140,12 @@ class Stream:
         return Part(
             share=len(chosen) / rows.shape[1],
             targets_N=targets_TB.reshape(-1),
-            run=lambda masks: model(inputs_TB, state, masks),
+            run=partial(model, inputs_TB, state),
         )
 
-    def _carry(self, passes: list[Pass]) -> None:
+    def _carry(self, states: list[State]) -> None:
         """The states after a window become those before the next."""
-        after = zip(*(passed.state for passed in passes), strict=True)
+        after = zip(*states, strict=True)
         joined = (torch.cat(tensors, dim=1) for tensors in after)
         # Detached: gradients end at a window's border. In float32, also under bfloat16 products.
         self.state = tuple(full(tensor.detach()) for tensor in joined)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ablate.config.config import Config
-from ablate.config.identity import Role, Trial
+from ablate.config.identity import OFF, Role, Trial
 from ablate.config.metrics import perplexity
 from ablate.config.streams import Streams
 from ablate.config.tasks import PAIRS
@@ -24,7 +24,7 @@ from ablate.data.corpus import AnyCorpus, open_corpus
 from ablate.errors import CombinationError
 from ablate.model.assemble import check_packages
 from ablate.model.fast.precision import products_in
-from ablate.model.flow import Pass
+from ablate.model.flow import Pass, State
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
@@ -33,6 +33,7 @@ from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.training.averaging import Averaging
+from ablate.trial.training.compiled import Compiled, Forward, Forwarded, Given
 from ablate.trial.training.drawn import drawn
 from ablate.trial.training.evaluation import judge, per_byte, reading_of
 from ablate.trial.training.finished import assembled, base_models, check_parents
@@ -62,6 +63,8 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
         self._asked = SiteRecorder()
+        compiled = Compiled(trial, self.model, self._forward, self._backward)
+        self.compiled = None if trial.compile == OFF else compiled
         self._begin_epoch()
 
     def _assemble(self, place: Place) -> None:
@@ -102,6 +105,16 @@ class Training:
         return self.epoch >= self.config.training.epochs or self._worse_for_long()
 
     @property
+    def compiled_by(self) -> list[str]:
+        """What compiled any update of this attempt, for records."""
+        return [] if self.compiled is None else self.compiled.computed_by
+
+    @property
+    def not_compiled(self) -> str | None:
+        """Why training is eager although it should be compiled."""
+        return None if self.compiled is None else self.compiled.why_not
+
+    @property
     def epoch_share(self) -> float:
         """The share of the current epoch that is trained."""
         return self.done_updates / self.reader.num_updates
@@ -137,7 +150,9 @@ class Training:
         chance = Chance(self.streams, self.update)
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
-        self._backward(update, chance)
+        backward = self._backward if self.compiled is None else self.compiled.backward
+        for nll in backward(update, chance):
+            self.nll_sum += nll
         if clip := self.config.training.clip:
             _clip(self.model, clip)
         self.optimizer.step(update.rate, rate=self._rate(self.done_updates))
@@ -180,29 +195,39 @@ class Training:
             if regularizer.bounds:
                 regularizer.project(self.model)
 
-    def _backward(self, update: Update, chance: Chance) -> None:
+    def _backward(
+        self, update: Update, chance: Chance, forward: Forward | None = None
+    ) -> list[Tensor]:
         """Add up the gradients of the update's parts (usually one with all rows), each under its
-        own masks."""
-        first: list[Pass] = []
+        own masks; return the parts' losses."""
+        forward = forward or self._forward
+        first: list[State] = []
+        losses: list[Tensor] = []
         for number, part in enumerate(update.parts):
-            own = replace(chance, part=number)
             with products_in(self.trial.precision, self.trial.device):
-                passes = self._passes(part, own)
-                nll = self._losses(passes, part.targets_N, own)
-                penalties = self._penalties(passes)
+                state, nll, penalties = forward(part, replace(chance, part=number))
             total = nll * update.per_token
             if penalties is not None:
                 total = total + penalties * part.share
             total.backward()
-            self.nll_sum += nll.detach().double()
-            first.append(passes[0])  # further passes are only compared: no state is carried on
+            losses.append(nll.detach().double())
+            first.append(state)  # further passes are only compared: no state is carried on
         update.ended(first)
+        return losses
+
+    def _forward(self, part: Part, chance: Chance) -> Forwarded:
+        """The state after a part's first pass, its loss, and its penalties."""
+        passes = self._passes(part, chance)
+        nll = self._losses(passes, part.targets_N, chance)
+        return passes[0].state, nll, self._penalties(passes)
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""
-        passes = max((r.num_passes for r in self.regularizers), default=1)
+        passes = max([1, *(r.num_passes for r in self.regularizers)])
         chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
-        asked = (self._asked,) if self.regularizers and self.without_effect is None else ()
+        # What is compiled leaves no notes.
+        first = not isinstance(chance, Given) and self.without_effect is None
+        asked = (self._asked,) if self.regularizers and first else ()
         return [part.run(Masks((*self.regularizers, *asked), c)) for c in chances]
 
     def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:

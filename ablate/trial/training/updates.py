@@ -12,7 +12,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ablate.model.flow import Pass
+from ablate.model.flow import Pass, State
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Masks
 
@@ -33,7 +33,7 @@ class Update:
     parts: list[Part]
     per_token: float  # multiplies the loss, which is summed over tokens
     rate: float  # multiplies the learning rate
-    ended: Callable[[list[Pass]], None]  # gets the first pass of each part
+    ended: Callable[[list[State]], None]  # gets the state after the first pass of each part
 
 
 class Reader(Protocol):
