@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -46,7 +47,8 @@ BACKENDS: dict[str, dict[str, Any]] = {  # arguments of torch.compile
         }
     },
 }
-LOGGERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.__trace")
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+LOGGERS = ("_dynamo", "_inductor", "_functorch", "_subclasses", "__trace")  # of torch
 Forwarded = tuple[State, Tensor, Tensor | None]  # the state after, the loss, the penalties
 Forward = Callable[[Part, Chance], Forwarded]
 Masked = list[tuple[str, float, Tensor]]  # masks, each with its purpose and rate
@@ -169,10 +171,9 @@ class Compiled:
 
     def _start(self, update: Update, chance: Chance, losses: list[Tensor]) -> None:
         """Compile, and compare an update with what was computed eagerly."""
+        _use_own_cache()
         with _quiet():
-            torch.compiler.reset()  # what was compiled for trials before
-        folder = str(private_folder(cache_folder() / "ablate" / "torch"))
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)  # by default in /tmp, for all
+            torch.compiler.reset()  # which forgets what was compiled for trials before
         self._function = torch.compile(self._whole, **BACKENDS[self._trial.compile])
         gradients = {p: p.grad for p in self._model.parameters() if p.grad is not None}
         self._model.zero_grad(set_to_none=True)
@@ -235,6 +236,14 @@ def _ignored(states: list[State]) -> None:
     """The states were carried on when the update was computed eagerly."""
 
 
+def _use_own_cache() -> None:
+    """Have torch keep machine code where nobody else can put any, unless the user says where."""
+    # torch itself sets the variable, when an optimizer is made, to a folder that anybody may make.
+    chosen = Path(os.environ.get(CACHE, "torchinductor_"))
+    if chosen.name.startswith("torchinductor_"):
+        os.environ[CACHE] = str(private_folder(private_folder(cache_folder() / "ablate") / "torch"))
+
+
 def _seed(chance: Chance) -> None:
     """Seed the global generators as for an update that begins."""
     chance.streams.seed_global("update", chance.update)
@@ -271,7 +280,7 @@ def _quiet() -> Iterator[None]:
         warnings.simplefilter("ignore")
         import torch._dynamo.config as dynamo
 
-        loggers = [logging.getLogger(name) for name in LOGGERS]
+        loggers = [logging.getLogger(f"torch.{name}") for name in LOGGERS]
         levels = [logger.level for logger in loggers]
         limits = {"recompile_limit": MOST_VERSIONS, "fail_on_recompile_limit_hit": True}
         try:
