@@ -5,7 +5,8 @@
 
 Random numbers come from streams named by update, which no compiler can follow. So the first window
 of each shape is computed eagerly and notes which masks it draws. For later windows of that shape
-the masks are drawn beforehand, and are inputs of the compiled function.
+the masks are drawn beforehand, and are inputs of the compiled function. A window that is shorter
+than all others, since the text ends, is always eager: it would be compiled for once an epoch.
 
 An attempt's first window is computed both ways. If the two differ by more than `AGREEMENT`, if
 something fails, or if torch compiles the same code for the ninth time, then the attempt goes on
@@ -129,6 +130,9 @@ class Compiled:
         self._forward, self._backward = forward, backward
         self._known: dict[Any, list[Noted]] = {}  # shapes of an update -> the masks that it draws
         self._function: Callable[..., Forwarded] | None = None  # None: not compiled yet
+        training = trial.config.sections["training"]
+        self._varying = getattr(training, "variable_window", False)
+        self._window = getattr(training, "window", None)
 
     @property
     def computed_by(self) -> list[str]:
@@ -138,7 +142,7 @@ class Compiled:
 
     def backward(self, update: Update, chance: Chance) -> list[Tensor]:
         """The update's gradients and losses, with the compiled forward pass if that is possible."""
-        if self.why_not is not None:
+        if self.why_not is not None or self._is_rest(update):
             return self._backward(update, chance)
         if _shapes(update) not in self._known:
             return self._noted(update, chance)
@@ -151,6 +155,11 @@ class Compiled:
             return self._backward(update, chance)
         self.updates += 1
         return losses
+
+    def _is_rest(self, update: Update) -> bool:
+        """Whether the window is what was left of the text, where all others are of one length."""
+        lengths = {shape[0] for shape in _shapes(update)}
+        return not self._varying and bool(lengths) and lengths != {self._window}
 
     def _noted(self, update: Update, chance: Chance) -> list[Tensor]:
         """Compute an update eagerly, to know which masks are drawn for its shapes."""
@@ -174,7 +183,8 @@ class Compiled:
         _use_own_cache()
         with _quiet():
             torch.compiler.reset()  # which forgets what was compiled for trials before
-        self._function = torch.compile(self._whole, **BACKENDS[self._trial.compile])
+        options = {"dynamic": self._varying or None, **BACKENDS[self._trial.compile]}
+        self._function = torch.compile(self._whole, **options)
         gradients = {p: p.grad for p in self._model.parameters() if p.grad is not None}
         self._model.zero_grad(set_to_none=True)
         devices = [] if self._trial.device == "cpu" else [torch.cuda.current_device()]

@@ -106,6 +106,15 @@ def test_masks_that_are_drawn_beforehand_are_the_same(tmp_path, data):
     assert_same_bits(training, trained(trial_of(data, MANY_MASKS, "off"), tmp_path, data, 12))
 
 
+def test_a_last_window_that_is_shorter_is_not_compiled_for(tmp_path, data):
+    changes = {"training.batching": "awd", "corpus.train_tokens": 300}
+    training = trained(trial_of(data, changes), tmp_path, data, 4)
+    assert len({window.length for window in training.reader.windows}) == 2
+    assert len(training.reader.windows) == 4
+    assert training.compiled.updates == 2  # neither the first nor the last
+    assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data, 4))
+
+
 def broken(self, run, targets_N, masks):
     state, nll, penalties = self._forward(
         compiled.Part(share=1.0, targets_N=targets_N, run=run),
@@ -151,7 +160,7 @@ def test_what_fails_is_eager_to_the_bit_and_says_why(
 
 
 def test_windows_of_too_many_kinds_are_compiled_no_more(monkeypatch, tmp_path, data):
-    monkeypatch.setitem(compiled.BACKENDS, "inductor", FOLLOWED)
+    monkeypatch.setitem(compiled.BACKENDS, "inductor", {**FOLLOWED, "dynamic": False})
     monkeypatch.setattr(compiled, "MOST_VERSIONS", 1)
     changes = {"training.batching": "awd", "training.window": 5, "training.variable_window": True}
     training = trained(trial_of(data, changes), tmp_path, data, 20)
