@@ -21,7 +21,13 @@ from tests.support import small_studies
 from tests.support.small_studies import order_in
 from tests.tune.test_schedule import scheduled
 
-SMALL = {**small_studies.BASE, "corpus.train_tokens": 600, "corpus.eval_tokens": 200}
+SMALL = {
+    **small_studies.BASE,
+    "corpus.train_tokens": 600,
+    "corpus.eval_tokens": 200,
+    "training.batch_size": 4,
+    "training.window": 20,
+}
 AGAIN = Stage("again", {"evaluator.standard.window": 5}, kind="evaluate")
 
 

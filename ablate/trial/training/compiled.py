@@ -133,6 +133,7 @@ class Compiled:
         training = trial.config.sections["training"]
         self._varying = getattr(training, "variable_window", False)
         self._window = getattr(training, "window", None)
+        self._rest_before = False  # whether the last window was what was left of a text
 
     @property
     def computed_by(self) -> list[str]:
@@ -159,7 +160,11 @@ class Compiled:
     def _is_rest(self, update: Update) -> bool:
         """Whether the window is what was left of the text, where all others are of one length."""
         lengths = {shape[0] for shape in _shapes(update)}
-        return not self._varying and bool(lengths) and lengths != {self._window}
+        is_rest = not self._varying and bool(lengths) and lengths != {self._window}
+        if is_rest and self._rest_before:
+            self._give_up(NotCompiled("the text has no window of training.window tokens"))
+        self._rest_before = is_rest
+        return is_rest
 
     def _noted(self, update: Update, chance: Chance) -> list[Tensor]:
         """Compute an update eagerly, to know which masks are drawn for its shapes."""

@@ -67,8 +67,10 @@ def trial_of(data: str, changes=None, how="inductor"):
 
 
 def trained(trial, tmp_path, data: str, updates: int = 5) -> Training:
+    """After some updates; those of a short epoch come again."""
     training = Training(trial, Place(Store(tmp_path / "store"), data))
     for number in range(updates):
+        number %= training.reader.num_updates
         training._train(training.reader.update(number, training.model))
     return training
 
@@ -143,6 +145,7 @@ NCE = {"loss": "nce", "loss.noise": 4}
         ({}, broken, 0, "compiled and eager loss differ by 1.0e-03 of their size, and 0.0001"),
         ({}, breaks_later, 1, "RuntimeError: no compiler"),
         ({}, None, 0, "Invalid backend: 'none'"),
+        ({"training.batching": "awd", "training.window": 200}, WHOLE, 0, "the text has no window"),
         (NCE, WHOLE, 0, "'nce' is drawn inside the forward pass"),
     ],
 )
