@@ -92,8 +92,9 @@ class Trial:
         return trial_name(self.arm, self.stage, self.seed) if self.arm else self.id
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the trial as plain data for JSON."""
-        return dataclasses.asdict(self)
+        """Return the trial as plain data for JSON, as older versions wrote it if it can be."""
+        plain = dataclasses.asdict(self)
+        return plain if self.compile != OFF else {n: v for n, v in plain.items() if n != "compile"}
 
     @staticmethod
     def from_plain(data: Mapping[str, Any]) -> Trial:

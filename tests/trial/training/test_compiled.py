@@ -94,7 +94,7 @@ def test_torch_follows_the_code_and_a_killed_trial_goes_on_compiled(monkeypatch,
     journal = journals.read(store, trial.id)
     by = f"compiled: inductor, torch {torch.__version__}"
     assert [attempt.computed_by[-1] for attempt in journal.attempts] == [by, by]
-    assert journal.not_compiled is None
+    assert journal.not_compiled is None and journal.trial.compile == "inductor"
     assert journal.computed_by == eager.computed_by | {journals.COMPILED}
     assert journal.metrics["test_nll"] == pytest.approx(eager.metrics["test_nll"], rel=1e-5)
     for mine, other in zip(journal.epochs, eager.epochs, strict=True):
