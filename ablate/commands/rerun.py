@@ -13,7 +13,7 @@ from ablate.config.identity import Keep, Trial
 from ablate.config.tasks import FUNCTION
 from ablate.errors import TrialError
 from ablate.store import journal as journals
-from ablate.store.journal import KERNELS, TORCH, UNKNOWN, Journal, find
+from ablate.store.journal import COMPILED, KERNELS, TORCH, UNKNOWN, Journal, find
 from ablate.store.leftovers import owned_folder
 from ablate.store.outcome import Status
 from ablate.store.store import Store, remake
@@ -117,6 +117,8 @@ def _computed_by(journal: Journal) -> str:
 
 
 def _remedy(recorded: Journal) -> str:
+    if COMPILED in recorded.computed_by:
+        return "Compiled training repeats to the same bits only with the same torch and compiler."
     on_gpu = any("triton" in way.lower() for way in recorded.last_attempt.computed_by or ())
     if on_gpu and len(recorded.computed_by) == 1:
         setting = "ABLATE_TRITON=on" if recorded.computed_by == {KERNELS} else "ABLATE_TRITON=off"

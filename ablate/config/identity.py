@@ -51,6 +51,8 @@ class Parent:
     id: str
 
 
+OFF, GRAPHS = "off", "graphs"
+COMPILERS = ("inductor", GRAPHS)  # that torch may compile training with
 SAMPLED = "sampled"  # the tag of a search's trial that says which values it tries
 
 
@@ -68,6 +70,7 @@ class Trial:
     precision: str = "float32"
     reads_test: bool = True
     runner: str = TRAINING
+    compile: str = OFF  # how torch compiles training: recorded like kernels, and in no id
     modules: tuple[str, ...] = ()  # files that register custom techniques of the study
     study: str = ""
     scale: str = ""
@@ -89,8 +92,9 @@ class Trial:
         return trial_name(self.arm, self.stage, self.seed) if self.arm else self.id
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the trial as plain data for JSON."""
-        return dataclasses.asdict(self)
+        """Return the trial as plain data for JSON, as older versions wrote it if it can be."""
+        plain = dataclasses.asdict(self)
+        return plain if self.compile != OFF else {n: v for n, v in plain.items() if n != "compile"}
 
     @staticmethod
     def from_plain(data: Mapping[str, Any]) -> Trial:

@@ -138,7 +138,8 @@ FACTS: tuple[Fact[Told], ...] = (
          "of Python, torch and ablate"),
     Fact("computed_by", TEXT, lambda t: ways(t.attempt),
          "`kernels: COMPILER`, `torch: WHY NO KERNELS`, both (resumed), or `neither` (nothing that "
-         "kernels can compute); `torch: one batch of N seeds`; empty in older records"),
+         "kernels can compute); `torch: one batch of N seeds`; `compiled: BACKEND, TORCH` if torch "
+         "compiled it; empty in older records"),
     Fact("sources", TEXT,
          lambda t: "; ".join(map(" ".join, sorted((t.attempt.sources or {}).items()))),
          "your own files that the trial ran, with digests: `digits.py 1a2b3c4d`"),

@@ -37,6 +37,7 @@ class Attempt:
     ablate_git: Git | None = None
     computed_by: tuple[str, ...] | None = None  # "kernels: g++ 12.2", "torch: WHY"
     processes: int | None = None  # that trained it together; None: one
+    not_compiled: str | None = None  # why training was eager although it should be compiled
     sources: Mapping[str, Any] | None = None  # the user's file -> its digest
     neutral: tuple[str, ...] | None = None  # settings that cannot change a result
     operations: float | None = None  # estimated, per training token

@@ -22,6 +22,11 @@ PARTIAL = ".partial"
 _hashed: dict[str, tuple[list[int], str]] = {}  # by this process: path -> stamp, SHA-256
 
 
+def cache_folder() -> Path:
+    """The user's folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
 def private_folder(folder: Path) -> Path:
     """Make a folder that only this user can write to. A folder that others own or may write to is
     an error: they could have put anything there."""

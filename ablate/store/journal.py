@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,8 +30,8 @@ from ablate.store.store import Store, damaged
 
 LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists them.'
 MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as failed
-# How the parts that have kernels were computed.
-KERNELS, TORCH, UNKNOWN = "kernels", "torch", "unknown"
+# How the parts that have kernels were computed; COMPILED: torch compiled what is around them.
+KERNELS, TORCH, UNKNOWN, COMPILED = "kernels", "torch", "unknown", "compiled"
 ROWS = {  # of a journal: what is read of them has these types
     "epochs": typed.rows_of(
         {"epoch": int, "seconds": float | str | None, "tokens": float | None, "event": str | None}
@@ -109,8 +110,8 @@ class Journal:
 
     @property
     def computed_by(self) -> frozenset[str]:
-        """KERNELS, TORCH or both; empty if the trial uses nothing that has a kernel; includes
-        UNKNOWN if the record does not say."""
+        """KERNELS, TORCH or both, if the trial uses anything that has a kernel; COMPILED if torch
+        compiled it; UNKNOWN if the record does not say."""
         computed_by = self.last_attempt.computed_by
         return ways((UNKNOWN,) if computed_by is None else computed_by)
 
@@ -128,6 +129,12 @@ class Journal:
             names = kept.setdefault(each.where, [])
             names += [name for name in each.names if name not in names]
         return kept
+
+    @property
+    def not_compiled(self) -> str | None:
+        """Why it was trained without the compiler that its scale asks for."""
+        known = (attempt.not_compiled for attempt in reversed(self.attempts))
+        return next(filter(None, known), None)
 
     @property
     def went_on_without(self) -> bool:
@@ -297,11 +304,38 @@ def _kept_note(where: str, names: list[str], num_lost: int) -> str:
     )
 
 
+def not_compiled(journals: Iterable[Journal]) -> list[str]:
+    """A note for each reason why trials were not compiled, with their number."""
+    why = Counter(journal.not_compiled for journal in journals if journal.not_compiled)
+    return [
+        f"{'1 trial' if number == 1 else f'{number} trials'} trained without a compiler, although "
+        f"the scale has compile: {reason}. The results are as good, and took longer."
+        for reason, number in sorted(why.items())
+    ]
+
+
+def cautions(journal: Journal) -> dict[str, str]:
+    """What to note of a trial while its study runs, by what each note is about."""
+    notes = dict(zip(sorted(journal.kept_outside), kept_outside([journal]), strict=True))
+    if journal.not_compiled:
+        notes["compile"] = (
+            f"Not compiled, although the scale has compile='{journal.trial.compile}': "
+            f"{journal.not_compiled}. Training goes on without."
+        )
+    return notes
+
+
 def ways(entries: Iterable[str]) -> frozenset[str]:
     """KERNELS for "kernels: g++ 12.2", and so on: the compiler's version is left out."""
-    return frozenset(entry.partition(":")[0] for entry in entries) & {KERNELS, TORCH, UNKNOWN}
+    known = {KERNELS, TORCH, UNKNOWN, COMPILED}
+    return frozenset(entry.partition(":")[0] for entry in entries) & known
 
 
 def computed_alike(one: frozenset[str], other: frozenset[str]) -> bool:
     """Return whether two trials were computed in the same way, as far as their records say."""
-    return not one or not other or UNKNOWN in one | other or one == other
+    if UNKNOWN in one | other:
+        return True
+    if COMPILED in one ^ other:
+        return False
+    rest = one - {COMPILED}, other - {COMPILED}
+    return not all(rest) or one == other

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.config import Config
-from ablate.config.identity import SAMPLED, Trial, make_trial
+from ablate.config.identity import OFF, SAMPLED, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import kind_of, resolve_near
-from ablate.config.tasks import COUNTING, DATA, EVALUATION, Kind
+from ablate.config.tasks import COUNTING, DATA, EVALUATION, TRAINING, Kind
 from ablate.errors import SpaceError
 from ablate.space import space as spaces
 from ablate.store.study_record import PlannedTrial
@@ -126,6 +126,7 @@ def plan_trial(
         threads=plan.scale.threads,
         device="cuda" if plan.scale.gpus else "cpu",
         precision=plan.scale.precision,
+        compile=OFF if evaluates or trains != TRAINING else plan.scale.compile,
         runner=EVALUATION if evaluates else trains,
         arm=arm,
         study=plan.study.name,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ablate.config.config import Config
-from ablate.config.identity import Trial
+from ablate.config.identity import OFF, Trial
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
@@ -300,9 +300,15 @@ def _other_digests(study: Study, configs: Mapping[str, Config], data: str) -> di
 def _check_stages(
     study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
 ) -> None:
-    """Check that stages after training have weights to build on: those of a language model."""
+    """Check that what stages and compilers need is there: a language model."""
     for arm in arms:
         kind = configs[arm.name].kind
+        if kind.function and scale.compile != OFF:
+            raise StudyError(
+                f"{arm_location(study, arm.name)}: compile='{scale.compile}' compiles the training "
+                f"of ablate's models, and the task '{kind.name}' trains its own. Instead: "
+                "torch.compile in the task's function, and no compile in the scale."
+            )
         after = [stage.name for stage in (*scale.stages, *arm.then)]
         if kind.function and (after or scale.ensemble):
             raise StudyError(

@@ -24,6 +24,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.config.fields import limited
+from ablate.config.identity import COMPILERS, GRAPHS, OFF
 from ablate.errors import StudyError, wrong_value
 from ablate.results.check_looks import check_looks
 from ablate.results.sizes import check_size
@@ -361,6 +362,9 @@ class Scale(Word):
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
         fuse: `"seeds"`: train the seeds of an arm at once, as one batch of models, with `--local`.
             Each has its own results, which differ in rounding from those of a seed by itself.
+        compile: How torch compiles training: `"inductor"`, `"graphs"` (CUDA graphs too, for which
+            trials need GPUs), or `"off"`. If that fails, or computes something else, a trial trains
+            as without it, and a note says why.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
         not_comparable: Why results are not comparable with the numbers that they stand next to:
@@ -401,6 +405,7 @@ class Scale(Word):
     processes: int | None = limited(None, low=1)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
     fuse: str = limited("none", choices=("none", "seeds"))
+    compile: str = limited(OFF, choices=(OFF, *COMPILERS))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
     note: str = ""
@@ -422,6 +427,11 @@ class Scale(Word):
                 f"Scale: looks={self.looks} counts seeds, and arms that are tuned are compared "
                 "over searches. Instead: looks= in Search, which counts searches."
             )
+        if self.compile == GRAPHS and not self.gpus:
+            raise StudyError(
+                'Scale: compile="graphs" replays CUDA graphs, for which trials need GPUs, and '
+                'gpus=0. Instead: compile="inductor", or gpus=1.'
+            )
         joint = next((stage for stage in self.stages if stage.over == "seeds"), None)
         if self.looks[:-1] and (self.ensemble or joint):
             what = f"stage '{joint.name}'" if joint else "ensemble=True"
@@ -430,15 +440,24 @@ class Scale(Word):
                 "no more seeds. Instead: leave out either of the two."
             )
         check_size("spread", self.spread, "Scale")
-        if self.fuse != "none" and self.num_processes > 1:
-            raise StudyError(
-                f"Scale: fuse={self.fuse!r} trains all seeds of an arm in one process, and each trial "
-                f"has {self.num_processes}. Instead: processes=1, or no fuse=."
-            )
+        self._check_apart()
         if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
             raise StudyError(
                 f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a "
                 f"GPU of its own. Instead: gpus={self.processes}, or no processes=."
+            )
+
+    def _check_apart(self) -> None:
+        """Check that updates are computed in one unusual way at most."""
+        ways = {
+            f"fuse={self.fuse!r}": self.fuse != "none",
+            f"compile={self.compile!r}": self.compile != OFF,
+            f"{self.num_processes} processes for a trial": self.num_processes > 1,
+        }
+        if len(chosen := [way for way, is_chosen in ways.items() if is_chosen]) > 1:
+            raise StudyError(
+                f"Scale: {' and '.join(chosen)} do not go together. Instead: leave out all but one "
+                "(processes=1 gives each trial one process)."
             )
 
     @property

@@ -261,9 +261,12 @@ class TrialRun:
         """Record how the trial was computed, including the attempts that it resumed; return whether
         that changed the record."""
         before = self.journal.last_attempt.computed_by
-        own = [*computed.computed_by(self._uses), *getattr(self._task, "ways", ())]
+        task, kernels = self._task, computed.computed_by(self._uses)
+        own = [*kernels, *getattr(task, "ways", ()), *getattr(task, "compiled_by", ())]
         ways = dict.fromkeys([*self._inherited, *own])
         self.journal.note(computed_by=tuple(ways))
+        if why := getattr(self._task, "not_compiled", None):
+            self.journal.note(not_compiled=why)
         if operations := getattr(self._task, "operations", None):
             self.journal.note(operations=operations)
         if (processes := getattr(self._task, "processes", 1)) > 1:

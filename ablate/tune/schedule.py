@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ablate.config.identity import Keep, Trial
+from ablate.config.identity import OFF, Keep, Trial
 from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -83,7 +83,7 @@ class Schedule:
         self.status: dict[str, Status] = {}
         self._design_notes = plan.record.notes
         self._edited: dict[Edited, set[str]] = {}  # user's file -> trials from before its edit
-        self._kept: set[str] = set()  # lines of loops whose variables were noted
+        self._noted: set[str] = set()  # what cautions were about
         self.ended: dict[str, Journal] = {}  # in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
@@ -173,7 +173,7 @@ class Schedule:
         self._tick()
         if epoch is not None:
             self.ledger.epoch(trial_id, epoch.number, epoch.seconds or 0.0)
-            self._note_what_a_loop_keeps(trial_id, epoch.number)
+            self._note_what_is_known(trial_id, epoch.number)
         self.listener.progress(trial_id, epoch, reached)
 
     def report(self, trial_id: str, epoch: Epoch) -> bool:
@@ -241,17 +241,17 @@ class Schedule:
         why = f"it was cut after epoch {epochs}, and had saved nothing"
         self.note(f"{trial.name} starts again: {NO_WEIGHTS if journal.lacks_weights else why}")
 
-    def _note_what_a_loop_keeps(self, trial_id: str, epoch: int) -> None:
+    def _note_what_is_known(self, trial_id: str, epoch: int) -> None:
         """Note what a cut trial would lose, after two epochs: by then each change was seen."""
-        trial = self._running.get(trial_id)
-        if epoch == LOOP_IS_KNOWN and trial is not None and trial.config.kind.function is not None:
-            self._note_kept(journals.read(self.store, trial_id))
+        trial = self._running.get(trial_id) if epoch == LOOP_IS_KNOWN else None
+        if trial is not None and (trial.config.kind.function is not None or trial.compile != OFF):
+            self._note_once(journals.read(self.store, trial_id))
 
-    def _note_kept(self, journal: Journal | None) -> None:
-        """Note, once for each loop, the variables that the loop keeps and does not save."""
-        if journal is not None and journal.kept_outside.keys() - self._kept:
-            self._kept |= journal.kept_outside.keys()
-            for text in journals.kept_outside([journal]):
+    def _note_once(self, journal: Journal | None) -> None:
+        """Note, once a study, what loops keep and do not save, and why training is not compiled."""
+        for about, text in ({} if journal is None else journals.cautions(journal)).items():
+            if about not in self._noted:
+                self._noted.add(about)
                 self.note(text)
 
     def _start(self, trial: Trial) -> None:
@@ -280,7 +280,7 @@ class Schedule:
             return
         self._claims.release(trial_id)
         self.ended[trial_id] = journal
-        self._note_kept(journal)
+        self._note_once(journal)
         if journal.differs_from_lost:
             self.note(f"{trial.name} {DIFFERS}")
         self._settle(trial, journal)

@@ -47,6 +47,18 @@ def test_arms_and_seeds_not_computed_alike_are_named(study):
     assert note in written(summary, "markdown").replace("\\_", "_")
 
 
+def test_pairs_of_which_one_was_compiled_are_named(study):
+    by_both = ("compiled: inductor, torch 2.13", *KERNELS)
+    (note,) = noted(study({"doc-0": by_both, "doc-2": by_both}))
+    assert note == (
+        "Pairs not computed alike: doc, seeds 1, 3 by compiled and kernels; the other arms at "
+        f"these seeds not compiled. {computed.COMPILING}"
+    )
+    (note,) = noted(study({"doc-0": ("compiled: inductor, torch 2.13",), "base-0": TORCH}))
+    assert note.endswith(f"{computed.ADVICE} {computed.COMPILING}")
+    assert noted(study(dict.fromkeys(("base-0", "doc-0", "mos-0"), by_both))) == []
+
+
 @pytest.mark.parametrize(
     "ways",
     [

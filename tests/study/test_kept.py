@@ -53,7 +53,9 @@ def test_what_the_arm_or_its_search_sets_is_not_named(kept):
     assert kept(Arm("SGD", {"optimizer": "sgd", **RATE, **decay})) == []
     (rate,) = kept(Arm("SGD", {"optimizer": "sgd", **decay}))
     assert "optimizer.learning_rate = 0.01. " in rate
-    assert kept(Arm("SGD", {"optimizer": "sgd", **decay}), search=Search(space=SPACE, trials=2)) == []
+    assert (
+        kept(Arm("SGD", {"optimizer": "sgd", **decay}), search=Search(space=SPACE, trials=2)) == []
+    )
 
 
 def test_a_default_is_nobodys_setting(kept):

@@ -1,4 +1,5 @@
-"""Pairs of trials, one computed by kernels and the other by torch: allowed, but never silently.
+"""Pairs of trials, one computed by kernels and the other by torch, or one compiled and the other
+not: allowed, but never silently.
 
 The two round differently, and training amplifies the difference, which can move a trial by more
 than a perplexity point. Sharing a seed does not help.
@@ -10,9 +11,13 @@ import itertools
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.table.rows import ArmSummary
-from ablate.store.journal import TORCH, Journal, computed_alike
+from ablate.store.journal import COMPILED, TORCH, Journal, computed_alike
 from ablate.store.study_record import StudyRecord
 
+COMPILING = (
+    "Compiled code and torch's own round differently, which training amplifies. For pairs computed "
+    'alike, compile all of them, or none (compile="off").'
+)
 ADVICE = (
     "Kernels and torch round differently, which training amplifies: that alone can move a trial by "
     "more than a perplexity point. For pairs computed alike, run all of them with kernels, or all "
@@ -33,9 +38,11 @@ def note(
     odd = {seed: by_arm for seed, by_arm in by_seed.items() if _differ(by_arm.values())}
     if not odd:
         return None
-    named = "; ".join(text for arm in shown if (text := _by_torch(arm, odd)))
-    others = "the other arms at these seeds by kernels"
-    return f"Pairs not computed alike: {named}; {others}. {ADVICE}"
+    named = "; ".join(text for arm in shown if (text := _unlike(arm, odd)))
+    ways_of_all = frozenset().union(*itertools.chain(*(by_arm.values() for by_arm in odd.values())))
+    others = "by kernels" if TORCH in ways_of_all else "not compiled"
+    advice = _advice(ways_of_all)
+    return f"Pairs not computed alike: {named}; the other arms at these seeds {others}. {advice}"
 
 
 def of_trials(journals: Mapping[str, Journal]) -> str | None:
@@ -44,7 +51,13 @@ def of_trials(journals: Mapping[str, Journal]) -> str | None:
     if not _differ(by_trial.values()):
         return None
     named = ", ".join(f"{trial[:8]} by {_text(ways)}" for trial, ways in by_trial.items() if ways)
-    return f"Not computed alike: {named}. {ADVICE}"
+    return f"Not computed alike: {named}. {_advice(frozenset().union(*by_trial.values()))}"
+
+
+def _advice(ways: frozenset[str]) -> str:
+    """What to do about pairs that are computed in these ways."""
+    advice = {TORCH: ADVICE, COMPILED: COMPILING}
+    return " ".join(text for way, text in advice.items() if way in ways)
 
 
 def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str]:
@@ -61,11 +74,11 @@ def _differ(ways: Iterable[frozenset[str]]) -> bool:
     return not all(itertools.starmap(computed_alike, itertools.combinations(set(ways), 2)))
 
 
-def _by_torch(arm: str, odd: Mapping[int, Mapping[str, frozenset[str]]]) -> str:
-    """What torch computed for an arm, at the seeds where arms differ."""
+def _unlike(arm: str, odd: Mapping[int, Mapping[str, frozenset[str]]]) -> str:
+    """What torch computed or compiled for an arm, at the seeds where arms differ."""
     seeds: dict[frozenset[str], list[str]] = {}
     for seed, by_arm in sorted(odd.items()):
-        if TORCH in by_arm.get(arm, ()):
+        if not by_arm.get(arm, frozenset()).isdisjoint({TORCH, COMPILED}):
             seeds.setdefault(by_arm[arm], []).append(str(seed))
     parts = (
         f"{'seed' if len(numbers) == 1 else 'seeds'} {', '.join(numbers)} by {_text(ways)}"

@@ -23,7 +23,7 @@ from ablate.results.looks import looks_of
 from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.results.result import results_of
 from ablate.results.settings import winning_settings
-from ablate.store.journal import Journal, kept_outside
+from ablate.store.journal import Journal, kept_outside, not_compiled
 from ablate.store.study_record import SearchRecord, StudyRecord
 
 ALPHA = 0.05  # of the whole table
@@ -84,7 +84,9 @@ def _notes(
     yield from record.notes
     yield from _without_effect(record, journals)
     yield from also_different(record, journals)
-    yield from kept_outside(journals[t.id] for t in record.trials if t.id in journals)
+    known = [journals[t.id] for t in record.trials if t.id in journals]
+    yield from kept_outside(known)
+    yield from not_compiled(known)
     not_alike = computed.note(record, arms, journals)
     if not_alike is not None:
         yield not_alike

@@ -32,6 +32,9 @@ def with_gradients(compute: Compute, *tensors: Tensor | None) -> Tensor:
 
 def summed_by_chunk(part: Part, chunks: list[slice], *tensors: Tensor | None) -> Tensor:
     """The sum of `part(rows, *tensors)` over the chunks, with the tensors' gradients."""
+    if torch.compiler.is_compiling():  # which knows no gradients made in the forward pass
+        called: Any = torch.compiler.disable(summed_by_chunk)
+        return called(part, chunks, *tensors)
     if is_batched() or not torch.is_grad_enabled():
         return torch.stack([part(rows, *tensors) for rows in chunks]).sum()
     return _StoredGradients.apply(partial(_by_chunk, part, chunks), *tensors)  # type: ignore

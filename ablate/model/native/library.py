@@ -33,7 +33,14 @@ from torch import Tensor
 
 from ablate.errors import StoreError
 from ablate.model.fast.batched import is_batched
-from ablate.store.files import cpuinfo, is_ours, private_folder, replace_synced, write_whole
+from ablate.store.files import (
+    cache_folder,
+    cpuinfo,
+    is_ours,
+    private_folder,
+    replace_synced,
+    write_whole,
+)
 from ablate.store.locks import locked
 
 SOURCES = Path(__file__).parent
@@ -49,6 +56,9 @@ _uses = {"kernels": 0, "torch": 0}
 
 def usable(*tensors: Tensor | None, dtype: torch.dtype = torch.float32) -> bool:
     """Return whether the kernels can take these tensors: of a type, on the CPU, with a library."""
+    if torch.compiler.is_compiling():  # torch.compile cannot look into what finds a library
+        called: Any = torch.compiler.disable(usable)
+        return called(*tensors, dtype=dtype)
     present = [tensor for tensor in tensors if tensor is not None]
     if is_batched() or not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
         return False
@@ -126,8 +136,7 @@ def _compiler() -> tuple[str, str] | None:
 
 def _library_file(compiler: str, version: str) -> Path:
     """The library's file, built if there is no sound one, by one process at a time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = private_folder(cache / "ablate")
+    folder = private_folder(cache_folder() / "ablate")
     target = folder / f"native-{_digest(version)}.so"
     if not _is_sound(target):
         with locked(folder / "native.lock"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -153,7 +154,7 @@ class Stream:
         return Part(
             share=(among.end - among.first) / rows.shape[1],
             targets_N=targets_TB.reshape(-1),
-            run=lambda masks: model(inputs_TB, state, masks),
+            run=partial(model, inputs_TB, state),
             rows=None if self.size == 1 else among,
             read=(inputs_TB, *state),
         )

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ablate.config.config import Config
-from ablate.config.identity import Role, Trial
+from ablate.config.identity import OFF, Role, Trial
 from ablate.config.metrics import perplexity
 from ablate.config.streams import Streams
 from ablate.config.tasks import PAIRS
@@ -34,6 +34,7 @@ from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
 from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.training.averaging import Averaging
+from ablate.trial.training.compiled import Compiled, Forward, Forwarded, Given
 from ablate.trial.training.crew import Crew, crew_of
 from ablate.trial.training.drawn import drawn
 from ablate.trial.training.evaluation import judge, per_byte, reading_of
@@ -77,6 +78,8 @@ class Training:
         self.beside: Beside | None = None  # a slice that was trained in a batch of models
         self.ways: list[str] = []  # how updates were computed, where not by itself
         self._asked = SiteRecorder()
+        compiled = Compiled(trial, self.model, self._forward, self._backward)
+        self.compiled = None if trial.compile == OFF else compiled
         self._begin_epoch()
         self.crew.begin(trial, place)
 
@@ -116,6 +119,16 @@ class Training:
     def finished(self) -> bool:
         """Return whether all epochs are trained, or validation has been worse for long."""
         return self.epoch >= self.config.training.epochs or self._worse_for_long()
+
+    @property
+    def compiled_by(self) -> list[str]:
+        """What compiled any update of this attempt, for records."""
+        return [] if self.compiled is None else self.compiled.computed_by
+
+    @property
+    def not_compiled(self) -> str | None:
+        """Why training is eager although it should be compiled."""
+        return None if self.compiled is None else self.compiled.why_not
 
     @property
     def epoch_share(self) -> float:
@@ -186,8 +199,9 @@ class Training:
         """One update: forward, backward, clip, step."""
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
+        backward = self._backward if self.compiled is None else self.compiled.backward
         with self.crew.without_global_draws():
-            nlls = self._backward(update, self.chance)
+            nlls = backward(update, self.chance)
         for nll in self.crew.summed(self.model, nlls):
             self.nll_sum += nll
         self.step(update)
@@ -241,36 +255,46 @@ class Training:
             if regularizer.bounds:
                 regularizer.project(self.model)
 
-    def _backward(self, update: Update, chance: Chance) -> list[Tensor]:
+    def _backward(
+        self, update: Update, chance: Chance, forward: Forward | None = None
+    ) -> list[Tensor]:
         """Add up the gradients of the update's parts (usually one with all rows), each under its
         own masks; return their losses."""
         states, nlls = list[State](), list[Tensor]()
         for number, part in enumerate(update.parts):
             own = replace(chance, part=number, rows=part.rows)
-            total, nll, state = self.loss_of(part, update, own)
+            total, nll, state = self.loss_of(part, update, own, forward)
             total.backward()
             nlls.append(nll.detach().double())
             states.append(state)
         update.ended(states)
         return nlls
 
-    def loss_of(self, part: Part, update: Update, chance: Chance) -> tuple[Tensor, Tensor, State]:
+    def loss_of(
+        self, part: Part, update: Update, chance: Chance, forward: Forward | None = None
+    ) -> tuple[Tensor, Tensor, State]:
         """What a part adds to the update's loss, the part's summed loss, and the state after it."""
         with products_in(self.trial.precision, self.trial.device):
-            passes = self._passes(part, chance)
-            nll = self._losses(passes, part.targets_N, chance)
-            penalties = self._penalties(passes)
+            state, nll, penalties = (forward or self._forward)(part, chance)
         total = nll * update.per_token
         if penalties is not None:
             total = total + penalties * part.share
-        # Further passes are only compared: no state is carried on.
-        return total, nll, passes[0].state
+        return total, nll, state
+
+    def _forward(self, part: Part, chance: Chance) -> Forwarded:
+        """The state after a part's first pass, its loss, and its penalties. Further passes are only
+        compared: no state of theirs is carried on."""
+        passes = self._passes(part, chance)
+        nll = self._losses(passes, part.targets_N, chance)
+        return passes[0].state, nll, self._penalties(passes)
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""
-        passes = max((r.num_passes for r in self.regularizers), default=1)
+        passes = max([1, *(r.num_passes for r in self.regularizers)])
         chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
-        asked = (self._asked,) if self.regularizers and self.without_effect is None else ()
+        # What is compiled leaves no notes.
+        first = not isinstance(chance, Given) and self.without_effect is None
+        asked = (self._asked,) if self.regularizers and first else ()
         return [part.run(Masks((*self.regularizers, *asked), c)) for c in chances]
 
     def _losses(self, passes: Sequence[Pass], targets_N: Tensor, chance: Chance) -> Tensor:

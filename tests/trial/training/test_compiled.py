@@ -1,0 +1,170 @@
+"""Compiled training computes what eager training computes, or is eager and says why.
+
+No machine code is made here, as that takes a minute. One test lets torch follow the code, which is
+where a compiler fails; the others take the function as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ablate.config.merge import merge
+from ablate.store import journal as journals
+from ablate.store.store import Store
+from ablate.trial.run import TrialRun
+from ablate.trial.task import Place
+from ablate.trial.training import compiled
+from ablate.trial.training.training import Training
+from tests.support import trials
+
+FOLLOWED, AS_IT_IS = {"backend": "eager"}, {"disable": True}
+SMALL = {
+    "corpus.name": "grammar",
+    "corpus.train_tokens": 600,
+    "corpus.eval_tokens": 200,
+    "embedding.size": 8,
+    "backbone": "transformer",
+    "backbone.num_layers": 1,
+    "backbone.units": 8,
+    "backbone.heads": 2,
+    "head": "softmax",
+    "optimizer": "sgd",
+    "optimizer.learning_rate": 0.5,
+    "training.epochs": 2,
+    "training.batching": "zaremba",
+    "training.batch_size": 4,
+    "training.window": 20,
+    "regularizer.dropout.output": 0.2,
+}
+MANY_MASKS = {
+    "backbone": "lstm",
+    "backbone.heads": None,
+    "head": "doc",
+    "head.experts": [1, 1],
+    "corpus.train_tokens": 2000,
+    "training.batching": "awd",
+    "training.variable_window": True,
+    "training.accumulate": 2,
+    "regularizer.weight_drop.rate": 0.3,
+    "regularizer.embedding_dropout.rate": 0.1,
+    "regularizer.variational_dropout.hidden": 0.2,
+    "regularizer.variational_dropout.latent": 0.2,
+    "regularizer.temporal_activation_regularization.beta": 1.0,
+}
+
+
+@pytest.fixture(autouse=True)
+def as_it_is(monkeypatch):
+    monkeypatch.setitem(compiled.BACKENDS, "inductor", AS_IT_IS)
+
+
+def trial_of(data: str, changes=None, how="inductor"):
+    values = {k: v for k, v in merge(SMALL, changes or {}).items() if v is not None}
+    return trials.made(values, data, compile=how)
+
+
+def trained(trial, tmp_path, data: str, updates: int = 5) -> Training:
+    """After some updates; those of a short epoch come again."""
+    training = Training(trial, Place(Store(tmp_path / "store"), data))
+    for number in range(updates):
+        number %= training.reader.num_updates
+        training._train(training.reader.update(number, training.model))
+    return training
+
+
+def assert_same_bits(one: Training, other: Training) -> None:
+    tensors, others = one.saved()[0], other.saved()[0]
+    assert tensors.keys() == others.keys()
+    assert all(torch.equal(tensors[name], others[name]) for name in tensors)
+
+
+def test_torch_follows_the_code_and_a_killed_trial_goes_on_compiled(monkeypatch, tmp_path, data):
+    trial = trial_of(data)
+    eager = trials.finish(replace(trial, compile="off"), Store(tmp_path / "eager"), data)
+    store = Store(tmp_path / "compiled")
+    run = TrialRun(trial, store, data)
+    for _ in range(3):
+        run.advance(0)  # an update each
+    run.save()
+    monkeypatch.setitem(compiled.BACKENDS, "inductor", FOLLOWED)
+    trials.ended(TrialRun(trial, store, data))
+    journal = journals.read(store, trial.id)
+    by = f"compiled: inductor, torch {torch.__version__}"
+    assert [attempt.computed_by[-1] for attempt in journal.attempts] == [by, by]
+    assert journal.not_compiled is None and journal.trial.compile == "inductor"
+    assert journal.computed_by == eager.computed_by | {journals.COMPILED}
+    assert journal.metrics["test_nll"] == pytest.approx(eager.metrics["test_nll"], rel=1e-5)
+    for mine, other in zip(journal.epochs, eager.epochs, strict=True):
+        assert mine.metrics["train_nll"] == pytest.approx(other.metrics["train_nll"], rel=1e-5)
+
+
+def test_masks_that_are_drawn_beforehand_are_the_same(tmp_path, data):
+    training = trained(trial_of(data, MANY_MASKS), tmp_path, data, 12)
+    assert training.not_compiled is None
+    assert 0 < training.compiled.updates < 11  # but not the first of each length
+    assert_same_bits(training, trained(trial_of(data, MANY_MASKS, "off"), tmp_path, data, 12))
+
+
+def test_a_last_window_that_is_shorter_is_not_compiled_for(tmp_path, data):
+    changes = {"training.batching": "awd", "corpus.train_tokens": 300}
+    training = trained(trial_of(data, changes), tmp_path, data, 4)
+    assert len({window.length for window in training.reader.windows}) == 2
+    assert len(training.reader.windows) == 4
+    assert training.compiled.updates == 2  # neither the first nor the last
+    assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data, 4))
+
+
+def broken(self, run, targets_N, masks):
+    state, nll, penalties = self._forward(
+        compiled.Part(share=1.0, targets_N=targets_N, run=run),
+        compiled.Given(streams=None, update=None, masks=list(masks)),
+    )
+    return state, nll * 1.001, penalties
+
+
+WHOLE = compiled.Compiled._whole
+
+
+def breaks_later(self, *arguments):
+    self.calls = getattr(self, "calls", 0) + 1
+    if self.calls == 3:
+        torch.rand(1)  # what the eager code must not notice
+        raise RuntimeError("no compiler\n at all")
+    return WHOLE(self, *arguments)
+
+
+NCE = {"loss": "nce", "loss.noise": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "whole", "updates", "why"),
+    [
+        ({}, broken, 0, "compiled and eager loss differ by 1.0e-03 of their size, and 0.0001"),
+        ({}, breaks_later, 1, "RuntimeError: no compiler"),
+        ({}, None, 0, "Invalid backend: 'none'"),
+        ({"training.batching": "awd", "training.window": 200}, WHOLE, 0, "the text has no window"),
+        (NCE, WHOLE, 0, "'nce' is drawn inside the forward pass"),
+    ],
+)
+def test_what_fails_is_eager_to_the_bit_and_says_why(
+    monkeypatch, tmp_path, data, changes, whole, updates, why
+):
+    if whole is None:
+        monkeypatch.setitem(compiled.BACKENDS, "inductor", {"backend": "none"})
+    else:
+        monkeypatch.setattr(compiled.Compiled, "_whole", whole)
+    training = trained(trial_of(data, changes), tmp_path, data)
+    assert why in training.not_compiled
+    assert training.compiled.updates == updates
+    assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data))
+
+
+def test_windows_of_too_many_kinds_are_compiled_no_more(monkeypatch, tmp_path, data):
+    monkeypatch.setitem(compiled.BACKENDS, "inductor", {**FOLLOWED, "dynamic": False})
+    monkeypatch.setattr(compiled, "MOST_VERSIONS", 1)
+    changes = {"training.batching": "awd", "training.window": 5, "training.variable_window": True}
+    training = trained(trial_of(data, changes), tmp_path, data, 20)
+    assert training.not_compiled == "torch compiled the same code 1 times, each for another case"
