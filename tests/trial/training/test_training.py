@@ -361,7 +361,6 @@ def test_an_interrupted_run_of_exponential_means_gives_the_same_bits(tmp_path, d
     [
         ({"training.average_decay": 0.9}, "'nt_asgd' evaluates averages of its own"),
         ({"training.average_after": 3}, "'nt_asgd' evaluates averages of its own"),
-        ({"training.base_width": 4}, "optimizer = 'nt_asgd' there is no rule"),
     ],
 )
 def test_what_the_optimizer_has_no_place_for_is_refused(tmp_path, data, changes, named):
