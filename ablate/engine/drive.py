@@ -54,7 +54,9 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         return
     from ablate.data.travel import send, send_files
     from ablate.tune.cluster import drive as cluster
+    from ablate.tune.fused import note_unfused
 
+    note_unfused(schedule)
     fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()
     # Workers start in another folder, where a relative path would lead elsewhere.
     path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]

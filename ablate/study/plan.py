@@ -66,6 +66,7 @@ def make_plan(
         values, configs = _resolved(study, scale, arms, found)
     _check_one_corpus(study, scale, configs)
     _check_stages(study, scale, arms, configs)
+    _check_stated(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
     plan = Plan(
         study=study,
@@ -105,21 +106,22 @@ def _resolved(
     """Return every arm's values, and its config: of several winners, that of the first."""
     values = {arm.name: _every_values(study, scale, arm, found)[0] for arm in arms}
     configs = {arm.name: resolve_arm(study, arm.name, values[arm.name]) for arm in arms}
-    for arm in arms:
-        # A search may choose the head, unless the arm or the scale does.
-        if scale.search is None or "head" in {**scale.changes, **arm.changes}:
-            _check_stated(study, arm, configs[arm.name])
     return values, configs
 
 
-def _check_stated(study: Study, arm: Arm, config: Config) -> None:
-    """Refuse what the arm itself changes, and what would do nothing."""
+def _check_stated(
+    study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
+) -> None:
+    """Refuse what an arm itself changes, and what would do nothing."""
     from ablate.model.sites import check_stated
 
-    try:
-        check_stated(config, arm.changes)
-    except CombinationError as error:
-        raise CombinationError(f"{arm_location(study, arm.name)}: {error}") from None
+    for arm in arms:
+        # A search may choose the head, unless the arm or the scale does.
+        if scale.search is None or "head" in {**scale.changes, **arm.changes}:
+            try:
+                check_stated(configs[arm.name], arm.changes)
+            except CombinationError as error:
+                raise CombinationError(f"{arm_location(study, arm.name)}: {error}") from None
 
 
 def _with_listed(

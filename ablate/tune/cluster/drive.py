@@ -15,7 +15,6 @@ from ray.tune.experiment import Experiment
 
 from ablate.errors import TrialError
 from ablate.store.leftovers import owned_folder
-from ablate.tune import fused
 from ablate.tune.cluster.actor import WarmWorker
 from ablate.tune.cluster.ray_private import Controller
 from ablate.tune.cluster.roles import Drive, Feed
@@ -41,7 +40,6 @@ def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, 
     """
     if fleet.tmp is not None:
         Path(fleet.tmp).mkdir(parents=True, exist_ok=True)
-    fused.note_unfused(schedule)
     drive, startable, deaths = Drive(schedule, order), not ray.is_initialized(), 0
     while True:
         try:
