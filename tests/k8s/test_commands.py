@@ -15,6 +15,7 @@ from ablate import cli
 from ablate.commands import study
 from tests.support.manifests import (
     PLATFORMS,
+    QUEUED,
     ROOT,
     TREE,
     amount,
@@ -124,10 +125,11 @@ def test_quota_lets_it_run(platform: str) -> None:
         assert least[name] + most[name] <= amount(hard[name]), name
 
 
-def test_kueue_lets_it_run() -> None:
+@pytest.mark.parametrize("platform", QUEUED)
+def test_kueue_lets_it_run(platform: str) -> None:
     (queue,) = of_kind(of_administrators(), "ClusterQueue")
     (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
-    most = asked(objects("kueue/study"), 1)
+    most = asked(objects(f"{platform}/study"), 1)
     for each in flavor["resources"]:
         assert most[f"requests.{each['name']}"] <= amount(each["nominalQuota"])
 
