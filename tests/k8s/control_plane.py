@@ -24,6 +24,7 @@ from tests.support import control_plane
 from tests.support.control_plane import ControlPlane, Key, key, wait
 from tests.support.manifests import (
     PLATFORMS,
+    QUEUED,
     TREE,
     VARIANTS,
     Pod,
@@ -280,7 +281,8 @@ def test_change_of_overlay(cluster: ControlPlane, old: str, new: str) -> None:
     assert len(data) > 12
     lines = commands("Changing the overlay", new)
     assert len(lines) == 3 and "queue.yaml" in lines[-1]
-    follow(cluster, lines if old == "kueue" else lines[:-1])
+    queue_is_over = old in QUEUED and new not in QUEUED
+    follow(cluster, lines if queue_is_over else lines[:-1])
     kept = [item for item in objects(old) if item["kind"] == CLAIM]
     names = {key(item) for item in objects(new)}
     check_complete(cluster, [*objects(new), *(item for item in kept if key(item) not in names)])

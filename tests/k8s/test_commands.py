@@ -15,6 +15,7 @@ from ablate import cli
 from ablate.commands import study
 from tests.support.manifests import (
     PLATFORMS,
+    QUEUED,
     ROOT,
     TREE,
     amount,
@@ -115,19 +116,23 @@ def test_costs_in_the_readme(platform: str, part: str) -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_quota_lets_it_run(platform: str) -> None:
-    """The smallest platform with the largest study fits into the quota."""
+    """The smallest platform with the largest study, and the head of one that failed before."""
     (quota,) = of_kind(objects(platform), "ResourceQuota")
     hard = quota["spec"]["hard"]
     least, most = asked(objects(platform), 0), asked(objects(f"{platform}/study"), 1)
+    (failed,) = objects(f"{platform}/study")
+    failed["spec"]["rayClusterSpec"]["workerGroupSpecs"] = []
+    kept = asked([failed], 0)
     assert {name for name in hard if not name.startswith("services")} == set(least)
     for name in least:
-        assert least[name] + most[name] <= amount(hard[name]), name
+        assert least[name] + most[name] + kept[name] <= amount(hard[name]), name
 
 
-def test_kueue_lets_it_run() -> None:
+@pytest.mark.parametrize("platform", QUEUED)
+def test_kueue_lets_it_run(platform: str) -> None:
     (queue,) = of_kind(of_administrators(), "ClusterQueue")
     (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
-    most = asked(objects("kueue/study"), 1)
+    most = asked(objects(f"{platform}/study"), 1)
     for each in flavor["resources"]:
         assert most[f"requests.{each['name']}"] <= amount(each["nominalQuota"])
 

@@ -153,7 +153,7 @@ def _reached(found: Sequence[Mapping[str, Any]], address: str) -> set[tuple[str,
 def test_outside(platform: str) -> None:
     """Only a head with an autoscaler, to the API server's ports of private addresses."""
     found = together(platform)
-    scaled = platform in ("gpu", "spot")
+    scaled = platform in ("gpu", "spot", "kueue-elastic")
     assert _reached(found, API_SERVER) == ({("head", 443), ("head", 6443)} if scaled else set())
     assert _reached(found, OUTSIDE) == _reached(found, METADATA) == set()
 

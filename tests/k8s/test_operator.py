@@ -12,6 +12,7 @@ import ray
 from ablate.trial.run import SAVE_SECONDS
 from tests.support.manifests import (
     PLATFORMS,
+    QUEUED,
     RENDERED,
     objects,
     of_administrators,
@@ -21,7 +22,7 @@ from tests.support.manifests import (
     together,
 )
 
-CLUSTERS = tuple(name for name in RENDERED if name != "kueue")
+CLUSTERS = tuple(name for name in RENDERED if name not in QUEUED)
 STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
 NODE_NOTICE = 30  # seconds between a spot node's notice and its end
 
@@ -176,11 +177,8 @@ def test_rayjob(name: str) -> None:
     spec = job["spec"]
     assert len(job["metadata"]["name"]) <= 47
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", job["metadata"]["name"])
-    assert spec["shutdownAfterJobFinishes"] is True
-    assert spec["ttlSecondsAfterFinished"] > 0
-    assert spec["activeDeadlineSeconds"] > 0
     assert spec["backoffLimit"] > 0  # the driver is lost with its head
-    assert "clusterSelector" not in spec and "deletionStrategy" not in spec
+    assert "clusterSelector" not in spec
     assert spec["submissionMode"] == "K8sJobMode"
     assert spec["submitterPodTemplate"]["spec"]["restartPolicy"] in ("Never", "OnFailure")
 
@@ -192,9 +190,10 @@ def test_a_study_has_the_cluster_of_its_platform(name: str) -> None:
     assert study == standing
 
 
-def test_kueue() -> None:
-    """A queued job: its queue exists, all its requests are covered, and it has no autoscaler."""
-    platform, (job,) = objects("kueue"), objects("kueue/study")
+@pytest.mark.parametrize("name", QUEUED)
+def test_kueue(name: str) -> None:
+    """A queued job: its queue exists, and all its requests are covered."""
+    platform, (job,) = objects(name), objects(f"{name}/study")
     (local,) = of_kind(platform, "LocalQueue")
     (cluster,) = of_kind(of_administrators(), "ClusterQueue")
     (flavor,) = of_kind(of_administrators(), "ResourceFlavor")
@@ -205,10 +204,16 @@ def test_kueue() -> None:
     (quota,) = group["flavors"]
     assert quota["name"] == flavor["metadata"]["name"]
     assert {each["name"] for each in quota["resources"]} == set(group["coveredResources"])
-    assert not job["spec"]["rayClusterSpec"].get("enableInTreeAutoscaling")
     for pod in pods([job]):
         for container in pod.spec["containers"]:
             assert set(container["resources"]["requests"]) <= set(group["coveredResources"])
+
+
+def test_an_elastic_study_has_the_cluster_of_gpu() -> None:
+    """Only the way into the cluster differs."""
+    assert ray_specs(objects("kueue-elastic/study")) == ray_specs(objects("gpu/study"))
+    (fixed,) = ray_specs(objects("kueue/study"))
+    assert not fixed.get("enableInTreeAutoscaling")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

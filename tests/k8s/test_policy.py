@@ -213,7 +213,7 @@ def test_the_limit_of_a_pod_has_room_for_its_temporary_volumes(every_pod) -> Non
         assert sum(map(amount, limits)) > room, (where, pod.name)
 
 
-SHARED = ("gpu", "spot", "kueue")
+SHARED = ("gpu", "spot", "kueue", "kueue-elastic")
 BY_OTHERS = ("postgres", "redis", "chrislusf/seaweedfs")
 
 

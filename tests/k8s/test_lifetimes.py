@@ -1,0 +1,245 @@
+"""How long a study's cluster lives, by the rules of KubeRay and Kueue that no schema states.
+
+Restated from sources under Apache-2.0 that no test here can run, as read on 2026-11-26:
+
+- KubeRay, ray-operator/controllers/ray/utils/validation.go, with the fields of 1.7
+  (`validateDeletionConfiguration` and what it calls), and its feature gates of the same age:
+  RayJobDeletionPolicy is on by default since 1.6. preRunningDeadlineSeconds has no gate.
+- Kueue, pkg/controller/jobs/rayjob/rayjob_webhook.go and pkg/controller/jobs/raycluster; its
+  feature gate ElasticJobsViaWorkloadSlices is on by default since 0.18.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.k8s.test_schemas import check
+from tests.support.manifests import QUEUED, RENDERED, SCHEMAS, objects
+
+STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
+STATUSES = {"jobStatus", "jobDeploymentStatus"}
+PARTS = ("DeleteWorkers", "DeleteCluster", "DeleteSelf")  # each goes no earlier than the one before
+QUEUE, SLICES = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/elastic-job"
+MINUTE, DAY, WEEK = 60, 86400, 604800
+
+
+def study(name: str) -> dict[str, Any]:
+    (job,) = objects(name)
+    return job
+
+
+def status(rule: Mapping[str, Any]) -> str:
+    return " ".join(str(rule["condition"].get(each, "")) for each in sorted(STATUSES)).strip()
+
+
+def times(job: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """(status, policy) -> seconds, of a job's deletion rules."""
+    rules = job["spec"].get("deletionStrategy", {}).get("deletionRules", [])
+    return {
+        (status(rule), rule["policy"]): rule["condition"].get("ttlSeconds", 0) for rule in rules
+    }
+
+
+def in_order(found: Mapping[tuple[str, str], int]) -> bool:
+    return all(
+        [*each] == sorted(each)
+        for on in {on for on, _ in found}
+        for each in [[found[on, part] for part in PARTS if (on, part) in found]]
+    )
+
+
+def checks(job: Mapping[str, Any]) -> dict[str, object]:
+    """Each reason for which KubeRay or Kueue would refuse a job -> whether it does."""
+    spec, found = job["spec"], times(job)
+    strategy, metadata = spec.get("deletionStrategy", {}), job["metadata"]
+    rules, shutdown = strategy.get("deletionRules", []), spec.get("shutdownAfterJobFinishes", False)
+    scaled = spec["rayClusterSpec"].get("enableInTreeAutoscaling", False)
+    queued = QUEUE in metadata.get("labels", {})
+    return {
+        "rules beside shutdownAfterJobFinishes": rules and shutdown,
+        "rules beside onSuccess": rules and len(strategy) > 1,
+        "an empty strategy": "deletionStrategy" in spec and len(strategy) == 0,
+        "seconds that nothing uses": spec.get("ttlSecondsAfterFinished", 0) > 0 and not shutdown,
+        "not one status": any(len(STATUSES & set(rule["condition"])) != 1 for rule in rules),
+        "one rule twice": len(found) != len(rules),
+        "the whole before its part": not in_order(found),
+        "DeleteWorkers beside the autoscaler": scaled and "DeleteWorkers" in {p for _, p in found},
+        "queued without shutdownAfterJobFinishes": queued and not shutdown,
+        "queued with an autoscaler and without slices": queued
+        and scaled
+        and metadata.get("annotations", {}).get(SLICES) != "true",
+    }
+
+
+def refusals(job: Mapping[str, Any]) -> list[str]:
+    return [told for told, is_wrong in checks(job).items() if is_wrong]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_it_is_not_refused(name: str) -> None:
+    job = study(name)
+    check(job)
+    assert refusals(job) == []
+
+
+def change_rules(change: Callable[[list[Any]], object]) -> Callable[[Any], object]:
+    return lambda job: change(job["spec"]["deletionStrategy"]["deletionRules"])
+
+
+WORKERS = {"condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": 0}, "policy": "DeleteWorkers"}
+WRONG: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "rules beside shutdownAfterJobFinishes": (
+        "cpu",
+        lambda job: job["spec"].update(shutdownAfterJobFinishes=True),
+    ),
+    "rules beside onSuccess": (
+        "cpu",
+        lambda job: job["spec"]["deletionStrategy"].update(onSuccess={"policy": "DeleteSelf"}),
+    ),
+    "an empty strategy": ("gpu", lambda job: job["spec"].update(deletionStrategy={})),
+    "seconds that nothing uses": ("gpu", lambda job: job["spec"].update(ttlSecondsAfterFinished=9)),
+    "not one status": (
+        "cpu",
+        change_rules(lambda rules: rules[0]["condition"].update(jobDeploymentStatus="Failed")),
+    ),
+    "one rule twice": ("cpu", change_rules(lambda rules: rules.append(rules[0]))),
+    "the whole before its part": (
+        "cpu",
+        change_rules(lambda rules: rules[0]["condition"].update(ttlSeconds=-1)),
+    ),
+    "DeleteWorkers beside the autoscaler": (
+        "gpu",
+        change_rules(lambda rules: rules.append(WORKERS)),
+    ),
+    "queued without shutdownAfterJobFinishes": (
+        "kueue",
+        lambda job: [job["spec"].pop(each) for each in ("shutdownAfterJobFinishes", TTL)],
+    ),
+    "queued with an autoscaler and without slices": (
+        "kueue-elastic",
+        lambda job: job["metadata"].pop("annotations"),
+    ),
+}
+TTL = "ttlSecondsAfterFinished"
+
+
+@pytest.mark.parametrize("told", WRONG)
+def test_the_check_itself(told: str) -> None:
+    platform, spoil = WRONG[told]
+    job = study(f"{platform}/study")
+    spoil(job)
+    assert refusals(job) == [told]
+
+
+def test_every_check_has_a_wrong_job() -> None:
+    assert set(checks(study("cpu/study"))) == set(WRONG)
+
+
+def test_what_goes_when() -> None:
+    """Workers first, the head a day after a failure; where Kueue counts, all at once."""
+    cluster = {("SUCCEEDED", "DeleteCluster"): 10 * MINUTE, ("Failed", "DeleteCluster"): DAY}
+    workers = {("SUCCEEDED", "DeleteWorkers"): 0, ("Failed", "DeleteWorkers"): 10 * MINUTE}
+    assert times(study("gpu/study")) == times(study("spot/study")) == cluster
+    assert times(study("cpu/study")) == cluster | workers
+    for name in QUEUED:
+        assert times(study(f"{name}/study")) == {}
+        assert study(f"{name}/study")["spec"][TTL] == MINUTE
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_no_cluster_is_older_than_a_week(name: str) -> None:
+    """Its driver goes on after the deadline, until the cluster is deleted."""
+    job = study(name)
+    spec = job["spec"]
+    last = max([*times(job).values(), spec.get(TTL, 0)])
+    assert 0 < spec["preRunningDeadlineSeconds"] < spec["activeDeadlineSeconds"] <= WEEK - last
+
+
+def small(name: str) -> dict[str, Any]:
+    """A valid job, without the pods that make its check slow."""
+    job = study(name)
+    job["spec"].pop("submitterPodTemplate")
+    cluster = job["spec"]["rayClusterSpec"]
+    cluster.pop("workerGroupSpecs")
+    cluster["headGroupSpec"]["template"] = {}
+    check(job)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "typo"),
+    [
+        ((), "preRunningDeadlineSeconds", "preRunningDeadLineSeconds"),
+        ((), "shutdownAfterJobFinishes", "shutdownAfterJobFinished"),
+        ((), TTL, "ttlSecondsAfterFinish"),
+        ((), "deletionStrategy", "deletionPolicy"),
+        (("deletionStrategy",), "deletionRules", "rules"),
+        (("deletionStrategy", "deletionRules", 0), "policy", "action"),
+        (("deletionStrategy", "deletionRules", 0), "condition", "conditions"),
+        (("deletionStrategy", "deletionRules", 0, "condition"), "jobStatus", "status"),
+        (("deletionStrategy", "deletionRules", 0, "condition"), "ttlSeconds", "ttlSecond"),
+        (("deletionStrategy", "deletionRules", 1, "condition"), "jobDeploymentStatus", "jobDeploy"),
+        (("rayClusterSpec",), "enableInTreeAutoscaling", "enableInTreeAutoscaler"),
+    ],
+)
+def test_a_misspelt_field_is_noticed(place: tuple[str | int, ...], name: str, typo: str) -> None:
+    """By KubeRay 1.7.0's own schema, which has every one of these fields."""
+    platform = "kueue-elastic" if name in ("shutdownAfterJobFinishes", TTL) else "gpu"
+    job = small(f"{platform}/study")
+    target: Any = job["spec"]
+    for step in place:
+        target = target[step]
+    target[typo] = target.pop(name)
+    with pytest.raises(AssertionError, match=f"{typo}|{name}"):
+        check(job)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [("jobStatus", "STOPPED"), ("ttlSeconds", -1), ("ttlSeconds", "600"), ("jobStatus", "Failed")],
+)
+def test_a_wrong_value_is_noticed(rule: str, value: object) -> None:
+    """There is no rule for a job that was stopped: the README says to delete its RayJob."""
+    job = small("gpu/study")
+    job["spec"]["deletionStrategy"]["deletionRules"][0]["condition"][rule] = value
+    with pytest.raises(AssertionError):
+        check(job)
+
+
+def rules_in_cel(schema: Any, value: Any) -> Iterator[str]:
+    """What a schema says in CEL, which no validator here reads, about what a value has."""
+    yield from (each["message"] for each in schema.get("x-kubernetes-validations", []))
+    if isinstance(value, list):
+        for each in value:
+            yield from rules_in_cel(schema.get("items", {}), each)
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from rules_in_cel(schema.get("properties", {}).get(name, {}), part)
+
+
+# How each rule in CEL about a field that we set begins -> the check that restates it.
+IN_CEL = {
+    "legacy policies (onSuccess/onFailure) and deletionRules": "rules beside onSuccess",
+    "deletionStrategy requires either BOTH": "an empty strategy",
+    "JobStatus and JobDeploymentStatus cannot be": "not one status",
+    "the deletion condition requires either": "not one status",
+}
+
+
+def test_the_rules_in_cel_are_restated() -> None:
+    schemas = json.loads(SCHEMAS.read_text())
+    found = {
+        told
+        for name in ("gpu", *STUDIES)
+        for item in objects(name)
+        if (schema := schemas.get(f"{item['apiVersion']}/{item['kind']}"))
+        for told in rules_in_cel(schema, item)
+    }
+    assert len(found) == len(IN_CEL)
+    for told in found:
+        (check_of_it,) = (name for start, name in IN_CEL.items() if told.startswith(start))
+        assert check_of_it in WRONG
