@@ -58,6 +58,9 @@ def width(monkeypatch: pytest.MonkeyPatch):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--faults", action="store_true", help="also break two hosts; needs root")
+    parser.addoption(
+        "--pairs", action="store_true", help="every pair of techniques on the pretended device"
+    )
     parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
 
 

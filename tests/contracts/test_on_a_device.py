@@ -4,7 +4,8 @@ No GPU is needed: `tests/support/pretended.py` has a device whose border is watc
 every technique of every slot occurs train, save, go on from their checkpoints on the device, and
 are judged; the processor goes on from the same checkpoints, to the same losses.
 
-Every place where a step or a validation waits, or the processor works for it, is below.
+Every place where a step or a validation waits, or the processor works for it, is below. `make
+test-device` does the same with all models of `test_combinations.py`, in which every pair occurs.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "own"), [("text", STREAM), ("pairs", SENTENCES)])
-def test_every_technique_trains_on_a_device_and_waits_for_it_nowhere_else(kind, own):
-    chosen = list(each_once(COMBINATIONS[kind]))
+def test_every_technique_trains_on_a_device_and_waits_for_it_nowhere_else(kind, own, request):
+    every = COMBINATIONS[kind]
+    chosen = every if request.config.getoption("--pairs") else [*each_once(every)]
     found = noted({" ".join(c.values()): values_of(c) for c in chosen})
     assert found["wrong"] == {}
     assert {tuple(note) for note in found["notes"]} == EXPECTED | own
