@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import errno
-import gc
 import io
 import os
 import re
@@ -56,9 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if isinstance(stream, io.TextIOWrapper):  # a missing letter is no reason to fail
                 stream.reconfigure(errors="replace")
         sys.excepthook = _show_bug
-        if arguments is None:  # this process is the command's own, and ends with it
-            # Python would look for garbage among all objects once more: seconds, with torch loaded.
-            atexit.register(gc.freeze)
         words = sys.argv[1:] if arguments is None else list(arguments)
         _check(words)
         # Only the chosen command is imported: all of them would take seconds.
@@ -67,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _finish(options.run(options))
     except StillRunning as error:
         status = _fail(str(error), error.exit_code)
-        if arguments is None:  # Python's end would abort the process
+        if arguments is None:  # this process is the command's own; Python's end would abort it
             os._exit(status)
         return status
     except AblateError as error:

@@ -66,8 +66,9 @@ def make_plan(
         values, configs = _resolved(study, scale, arms, found)
     _check_one_corpus(study, scale, configs)
     _check_stages(study, scale, arms, configs)
-    _check_stated(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
+    # After the models were built once, so that an error in a user's own technique names its place.
+    _check_stated(study, scale, arms, configs)
     plan = Plan(
         study=study,
         scale_name=name,

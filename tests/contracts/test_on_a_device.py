@@ -33,7 +33,7 @@ EXPECTED = {  # are filled up there
     ("step", ENTERS, "components/loss/nce.py: UnigramNoise._move.<locals>.<genexpr>"),
 }
 STREAM = {
-    ("step", CREATED, "trial/training/stream.py: Stream.update"),  # which rows a part has
+    ("step", CREATED, "trial/training/stream.py: Stream._spans"),  # which rows a part has
     ("validation", READ, "trial/training/evaluation.py: rows_nll"),  # once, at its end
 }
 SENTENCES = {
@@ -76,6 +76,7 @@ def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # with --pairs
 @pytest.mark.parametrize(("kind", "own"), [("text", STREAM), ("pairs", SENTENCES)])
 def test_every_technique_trains_on_a_device_and_waits_for_it_nowhere_else(kind, own, request):
     every = COMBINATIONS[kind]
