@@ -75,12 +75,6 @@ def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def is_of_lru(model: str, wrong: Any) -> bool:
-    """Whether two losses of a model with `lru` differ: the pretended device loses the conjugate of
-    complex tensors (docs/notes/log.md)."""
-    return "lru" in model.split() and isinstance(wrong, list) and isinstance(wrong[0], float)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # with --pairs
 @pytest.mark.parametrize(("kind", "own"), [("text", STREAM), ("pairs", SENTENCES)])
@@ -88,8 +82,7 @@ def test_every_technique_trains_on_a_device_and_waits_for_it_nowhere_else(kind, 
     every = COMBINATIONS[kind]
     chosen = every if request.config.getoption("--pairs") else [*each_once(every)]
     found = noted({" ".join(c.values()): values_of(c) for c in chosen})
-    wrong = found["wrong"].items()
-    assert {name: what for name, what in wrong if not is_of_lru(name, what)} == {}
+    assert found["wrong"] == {}
     assert {tuple(note) for note in found["notes"]} == EXPECTED | own
 
 

@@ -91,7 +91,10 @@ def _gru_cell_backward(grad, kept, has_bias):
     return inputs, states, grad * z, *biases
 
 
-FUSED = {
+INSTEAD = {
+    # torch resolves lazy conjugates and negatives above this border, so below it they are computed.
+    aten._conj.default: torch.conj_physical,
+    aten._neg_view.default: torch.neg,
     aten._thnn_fused_gru_cell.default: _gru_cell,
     aten._thnn_fused_gru_cell_backward.default: _gru_cell_backward,
     aten._thnn_fused_lstm_cell.default: _lstm_cell,
@@ -181,7 +184,7 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     stays = _stays(func, asked, there, args)
     if asked is not None:
         kwargs = {**kwargs, "device": "cpu"}
-    compute = FUSED.get(func, func)
+    compute = INSTEAD.get(func, func)
     result = compute(*_pytree.tree_map(_numbers, args), **_pytree.tree_map(_numbers, kwargs))
     if there or not (stays and _one_number(result)):
         _note(func, there, here, args, stays)
