@@ -45,13 +45,17 @@ class Chance:
 
         `by_row`: dimension 1 of the shape is the rows, each of which has a mask of its own.
         """
-        generator, whole = self.generator(f"mask/{purpose}"), list(shape)
-        rows = self.rows if by_row else None
+        whole, rows = list(shape), self.rows if by_row else None
         if rows is not None:  # drawn for the whole batch: the draws are those of one process
             whole[1] = rows.total
-        mask = torch.empty(whole, dtype=like.dtype, device=like.device)
-        mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
+        mask = self.mask(purpose, tuple(whole), rate, like)
         return mask if rows is None else rows.of(mask, 1)
+
+    def mask(self, purpose: str, shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+        """The same with rows that this process does not compute: what `keep` draws."""
+        mask = torch.empty(shape, dtype=like.dtype, device=like.device)
+        generator = self.generator(f"mask/{purpose}")
+        return mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
 
 
 class Masking:

@@ -67,7 +67,6 @@ def make_plan(
     _check_one_corpus(study, scale, configs)
     _check_stages(study, scale, arms, configs)
     record = make_record(study, name, scale, arms, values, configs, data, command)
-    # After the models were built once, so that an error in a user's own technique names its place.
     _check_stated(study, scale, arms, configs)
     plan = Plan(
         study=study,
@@ -113,7 +112,10 @@ def _resolved(
 def _check_stated(
     study: Study, scale: Scale, arms: Sequence[Arm], configs: Mapping[str, Config]
 ) -> None:
-    """Refuse what an arm itself changes, and what would do nothing."""
+    """Refuse what an arm itself changes, and what would do nothing.
+
+    Asked once the models were built, so that an error in a user's own technique names its place.
+    """
     from ablate.model.sites import check_stated
 
     for arm in arms:

@@ -261,8 +261,7 @@ class TrialRun:
         """Record how the trial was computed, including the attempts that it resumed; return whether
         that changed the record."""
         before = self.journal.last_attempt.computed_by
-        task, kernels = self._task, computed.computed_by(self._uses)
-        own = [*kernels, *getattr(task, "ways", ()), *getattr(task, "compiled_by", ())]
+        own = [*computed.computed_by(self._uses), *getattr(self._task, "computed_by", ())]
         ways = dict.fromkeys([*self._inherited, *own])
         self.journal.note(computed_by=tuple(ways))
         if why := getattr(self._task, "not_compiled", None):

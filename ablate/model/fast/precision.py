@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.errors import CombinationError
 from ablate.model.fast.batched import is_batched
 from ablate.store.files import cpuinfo
 
@@ -74,7 +75,7 @@ def in_full(function: type[torch.autograd.Function], *arguments: Any) -> Any:
         called: Any = torch.compiler.disable(in_full)
         return called(function, *arguments)
     if is_batched():
-        raise NotImplementedError(f"{function.__module__} has no form for a batch of models")
+        raise CombinationError(f"{function.__module__} has no form for a batch of models")
     return plainly(function.apply, *arguments)
 
 

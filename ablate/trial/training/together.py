@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from ablate.errors import AblateError
 from ablate.model.fast.batched import batched
 from ablate.model.flow import State
 from ablate.model.masks import Chance
@@ -53,20 +54,12 @@ class Chances(Chance):
         """Refuse: what it draws would be the same for all seeds."""
         raise Alone(f"'{purpose}' is drawn by a generator of its own, and not as a mask")
 
-    def keep(
-        self,
-        purpose: str,
-        shape: Iterable[int],
-        rate: float,
-        like: Tensor,
-        *,
-        by_row: bool = False,
-    ) -> Tensor:
+    def mask(self, purpose: str, shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
         """The seeds' masks."""
-        sizes, plain = tuple(shape), torch.empty((), dtype=like.dtype, device=like.device)
+        plain = torch.empty((), dtype=like.dtype, device=like.device)
         here = {"twin": self.twin, "part": self.part, "side": self.side}
         own = [replace(chance, **here) for chance in self.own]
-        return _Drawn.apply(self.seed, lambda: [c.keep(purpose, sizes, rate, plain) for c in own])
+        return _Drawn.apply(self.seed, lambda: [c.mask(purpose, shape, rate, plain) for c in own])
 
 
 Draw = Callable[[], list[Tensor]]
@@ -147,11 +140,12 @@ class Together:
                 for training in trainings:
                     training.model.zero_grad(set_to_none=True)
                 why = str(error).strip().partition("\n")[0]
-                reason = why if isinstance(error, Alone) else f"{type(error).__name__}: {why}"
+                is_told = isinstance(error, Alone | AblateError)
+                reason = why if is_told else f"{type(error).__name__}: {why}"
                 raise Alone(reason) from error
             for each in computed:
                 _failure(each.training, each.take)
-                each.training.ways = list(dict.fromkeys([*each.training.ways, way]))
+                each.training.batches = list(dict.fromkeys([*each.training.batches, way]))
             if time.monotonic() > until:
                 break  # after at least one update, however short the slice
 

@@ -76,7 +76,7 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
         self.beside: Beside | None = None  # a slice that was trained in a batch of models
-        self.ways: list[str] = []  # how updates were computed, where not by itself
+        self.batches: list[str] = []  # of models that updates were computed in
         self._asked = SiteRecorder()
         compiled = Compiled(trial, self.model, self._forward, self._backward)
         self.compiled = None if trial.compile == OFF else compiled
@@ -121,9 +121,9 @@ class Training:
         return self.epoch >= self.config.training.epochs or self._worse_for_long()
 
     @property
-    def compiled_by(self) -> list[str]:
-        """What compiled any update of this attempt, for records."""
-        return [] if self.compiled is None else self.compiled.computed_by
+    def computed_by(self) -> list[str]:
+        """In which other ways than eagerly and alone updates were computed, for records."""
+        return [*self.batches, *([] if self.compiled is None else self.compiled.computed_by)]
 
     @property
     def not_compiled(self) -> str | None:

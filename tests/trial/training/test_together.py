@@ -99,7 +99,7 @@ def test_fifty_updates_of_a_batch_are_those_of_each_seed_by_itself(tmp_path, dat
         assert farthest(ours, theirs) < (1e-9 if double else 1e-5)
         assert ours.nll_sum.item() == pytest.approx(theirs.nll_sum.item(), rel=1e-6)
         assert ours.without_effect == theirs.without_effect
-        assert ours.ways == ["torch: one batch of 3 seeds"]
+        assert ours.computed_by == ["torch: one batch of 3 seeds"]
     assert farthest(batch[0], batch[1]) > 0.01
 
 
