@@ -30,8 +30,10 @@ from ablate.store.store import Store, damaged
 
 LISTED = '`ablate query "SELECT trial, arm, seed, status FROM trials"` lists them.'
 MOST_DEATHS = 4  # worker deaths without a new epoch before the trial counts as failed
-# How the parts that have kernels were computed; COMPILED: torch compiled what is around them.
-KERNELS, TORCH, UNKNOWN, COMPILED = "kernels", "torch", "unknown", "compiled"
+# How the parts that have kernels were computed.
+KERNELS, TORCH, UNKNOWN = "kernels", "torch", "unknown"
+# How the rest was: torch compiled it, it trained beside other seeds, or "2 processes" shared it.
+COMPILED, BATCH = "compiled", "one batch of seeds"
 ROWS = {  # of a journal: what is read of them has these types
     "epochs": typed.rows_of(
         {"epoch": int, "seconds": float | str | None, "tokens": float | None, "event": str | None}
@@ -110,10 +112,10 @@ class Journal:
 
     @property
     def computed_by(self) -> frozenset[str]:
-        """KERNELS, TORCH or both, if the trial uses anything that has a kernel; COMPILED if torch
-        compiled it; UNKNOWN if the record does not say."""
-        computed_by = self.last_attempt.computed_by
-        return ways((UNKNOWN,) if computed_by is None else computed_by)
+        """KERNELS, TORCH or both, if the trial uses anything that has a kernel; COMPILED, BATCH and
+        "2 processes" where they hold; UNKNOWN if the record does not say."""
+        last = self.last_attempt
+        return ways((UNKNOWN,) if last.computed_by is None else last.computed_by, last.processes)
 
     @property
     def without_effect(self) -> list[str]:
@@ -325,17 +327,22 @@ def cautions(journal: Journal) -> dict[str, str]:
     return notes
 
 
-def ways(entries: Iterable[str]) -> frozenset[str]:
+def ways(entries: Iterable[str], processes: int | None) -> frozenset[str]:
     """KERNELS for "kernels: g++ 12.2", and so on: the compiler's version is left out."""
-    known = {KERNELS, TORCH, UNKNOWN, COMPILED}
-    return frozenset(entry.partition(":")[0] for entry in entries) & known
+    found = set()
+    for entry in entries:
+        way, _, how = entry.partition(":")
+        found |= {way} & {KERNELS, TORCH, UNKNOWN, COMPILED}
+        if how.strip().startswith("one batch of"):
+            found.add(BATCH)
+    return frozenset(found | ({f"{processes} processes"} if (processes or 1) > 1 else set()))
 
 
 def computed_alike(one: frozenset[str], other: frozenset[str]) -> bool:
     """Return whether two trials were computed in the same way, as far as their records say."""
     if UNKNOWN in one | other:
         return True
-    if COMPILED in one ^ other:
+    by_part = {KERNELS, TORCH}
+    if one - by_part != other - by_part:
         return False
-    rest = one - {COMPILED}, other - {COMPILED}
-    return not all(rest) or one == other
+    return not (one & by_part and other & by_part) or one == other

@@ -1,8 +1,9 @@
-"""Pairs that kernels and torch computed are named under a table."""
+"""Pairs that were computed in two ways are named under a table."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
@@ -14,17 +15,18 @@ from tests.support.tables import written
 
 LOSSES = (4.1, 4.2, 4.3)
 KERNELS, TORCH = ("kernels: g++ 12.2",), ("torch: ABLATE_NATIVE=off",)
+BATCH = ("torch: one batch of 3 seeds",)
 
 
 @pytest.fixture
 def study(by_hand):
     """Three arms of three seeds, all computed by kernels; `ways` changes that by trial."""
 
-    def make(ways):
+    def make(ways, processes=MappingProxyType({})):
         made = by_hand({"base": LOSSES, "doc": LOSSES, "mos": LOSSES})
         for name, journal in made.journals.items():
             way = ways.get(name, KERNELS)
-            journal.attempts = [Attempt(computed_by=way)]
+            journal.attempts = [Attempt(computed_by=way, processes=processes.get(name))]
         return made
 
     return make
@@ -57,6 +59,21 @@ def test_pairs_of_which_one_was_compiled_are_named(study):
     (note,) = noted(study({"doc-0": ("compiled: inductor, torch 2.13",), "base-0": TORCH}))
     assert note.endswith(f"{computed.ADVICE} {computed.COMPILING}")
     assert noted(study(dict.fromkeys(("base-0", "doc-0", "mos-0"), by_both))) == []
+
+
+def test_pairs_of_which_one_shared_its_rows_or_was_in_a_batch_are_named(study):
+    ending = f"the other arms at these seeds otherwise. {computed.SUMMING}"
+    (note,) = noted(study({}, processes={"doc-0": 2, "doc-1": 2, "mos-0": 1}))
+    expected = "Pairs not computed alike: doc, seeds 1, 2 by 2 processes and kernels;"
+    assert note == f"{expected} {ending}"
+    made = study(dict.fromkeys(("base-0", "mos-0"), ()) | {"doc-0": BATCH})
+    (note,) = noted(made)
+    expected = "Pairs not computed alike: doc, seed 1 by one batch of seeds and torch;"
+    assert note == f"{expected} {ending}"
+    alike = dict.fromkeys(("base-0", "doc-0", "mos-0"), BATCH)
+    assert noted(study(alike, processes=dict.fromkeys(alike, 2))) == []
+    (note,) = noted(study(alike, processes=dict.fromkeys(alike, 2) | {"doc-0": 4}))
+    assert "doc, seed 1 by 4 processes and one batch of seeds and torch" in note
 
 
 @pytest.mark.parametrize(

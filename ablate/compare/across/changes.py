@@ -88,7 +88,7 @@ class Change:
     studies: tuple[str, ...]
     num_lost: int  # pairs with a diverged trial
     diverged: tuple[ComparedTrial, ...]  # these trials
-    not_alike: tuple[str, ...] = ()  # seeds of pairs computed by kernels and by torch
+    not_alike: tuple[str, ...] = ()  # seeds of pairs that were computed in two ways
     edited: tuple[str, ...] = ()  # the user's files that were edited between trials of a pair
     at: float = 0.0  # the mean of the first trials, as people read it
     num_pairs: int = 0  # behind the difference, which may be over settings' means

@@ -75,7 +75,7 @@ from ablate.store.outcome import Status
 
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
-FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "sources")
+FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "processes", "sources")
 NEUTRAL = {  # fields that cannot change the result of a trial
     f"{section}.{info.name}"
     for section, config in SECTIONS.items()
@@ -290,7 +290,7 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
         if trial not in rows:  # never recorded: such a trial equals only itself
             return Lineage(trial)
         row = rows[trial]
-        ways = _ways(row.facts["computed_by"])
+        ways = _ways(row.facts["computed_by"], row.facts["processes"])
         unnamed = [Unnamed(there, inert, tuple(values)) for there, inert, values in row.unnamed]
         own = tuple((n, v) for n, v in zip(named, row.named, strict=True) if v is not None)
         if not row.facts["parents"]:
@@ -315,5 +315,6 @@ def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str],
 
 
 @cache
-def _ways(computed_by: str | None) -> frozenset[str]:
-    return journal.ways([journal.UNKNOWN] if computed_by is None else computed_by.split("; "))
+def _ways(computed_by: str | None, processes: int | None) -> frozenset[str]:
+    entries = [journal.UNKNOWN] if computed_by is None else computed_by.split("; ")
+    return journal.ways(entries, processes)

@@ -1,5 +1,5 @@
-"""Pairs of trials, one computed by kernels and the other by torch, or one compiled and the other
-not: allowed, but never silently.
+"""Pairs of trials that were computed in two ways (by kernels and by torch, compiled and not, in a
+batch of seeds or by several processes and not): allowed, but never silently.
 
 The two round differently, and training amplifies the difference, which can move a trial by more
 than a perplexity point. Sharing a seed does not help.
@@ -11,12 +11,17 @@ import itertools
 from collections.abc import Iterable, Mapping
 
 from ablate.compare.table.rows import ArmSummary
-from ablate.store.journal import COMPILED, TORCH, Journal, computed_alike
+from ablate.store.journal import COMPILED, KERNELS, TORCH, UNKNOWN, Journal, computed_alike
 from ablate.store.study_record import StudyRecord
 
 COMPILING = (
     "Compiled code and torch's own round differently, which training amplifies. For pairs computed "
     'alike, compile all of them, or none (compile="off").'
+)
+SUMMING = (
+    "In a batch of seeds, and with several processes, sums are taken in another order, which "
+    "training amplifies. For pairs computed alike, train all of them with the same `fuse` and "
+    "`processes`."
 )
 ADVICE = (
     "Kernels and torch round differently, which training amplifies: that alone can move a trial by "
@@ -40,7 +45,9 @@ def note(
         return None
     named = "; ".join(text for arm in shown if (text := _unlike(arm, odd)))
     ways_of_all = frozenset().union(*itertools.chain(*(by_arm.values() for by_arm in odd.values())))
-    others = "by kernels" if TORCH in ways_of_all else "not compiled"
+    others = "by kernels" if {KERNELS, TORCH} <= ways_of_all else "otherwise"
+    if ways_of_all - {KERNELS, UNKNOWN} == {COMPILED}:
+        others = "not compiled"
     advice = _advice(ways_of_all)
     return f"Pairs not computed alike: {named}; the other arms at these seeds {others}. {advice}"
 
@@ -56,8 +63,9 @@ def of_trials(journals: Mapping[str, Journal]) -> str | None:
 
 def _advice(ways: frozenset[str]) -> str:
     """What to do about pairs that are computed in these ways."""
-    advice = {TORCH: ADVICE, COMPILED: COMPILING}
-    return " ".join(text for way, text in advice.items() if way in ways)
+    advice = {ADVICE: {KERNELS, TORCH} <= ways, COMPILING: COMPILED in ways}
+    advice[SUMMING] = bool(ways - {KERNELS, TORCH, COMPILED, UNKNOWN})
+    return " ".join(text for text, wanted in advice.items() if wanted)
 
 
 def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str]:
@@ -75,10 +83,10 @@ def _differ(ways: Iterable[frozenset[str]]) -> bool:
 
 
 def _unlike(arm: str, odd: Mapping[int, Mapping[str, frozenset[str]]]) -> str:
-    """What torch computed or compiled for an arm, at the seeds where arms differ."""
+    """How an arm was computed, other than by kernels alone, at the seeds where arms differ."""
     seeds: dict[frozenset[str], list[str]] = {}
     for seed, by_arm in sorted(odd.items()):
-        if not by_arm.get(arm, frozenset()).isdisjoint({TORCH, COMPILED}):
+        if by_arm.get(arm, frozenset()) - {KERNELS, UNKNOWN}:
             seeds.setdefault(by_arm[arm], []).append(str(seed))
     parts = (
         f"{'seed' if len(numbers) == 1 else 'seeds'} {', '.join(numbers)} by {_text(ways)}"

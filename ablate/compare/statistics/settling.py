@@ -41,7 +41,7 @@ def note(
             )
     if told:
         more = len(told) - MOST_NAMED
-        left = f". {more} more arms likewise" if more > 0 else ""
+        left = f". {more} more arm{'s' * (more > 1)} likewise" if more > 0 else ""
         yield f"Still improving, in the last epoch: {'. '.join(told[:MOST_NAMED])}{left}."
 
 
