@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ablate.components.backbone import _layers as layers
 from ablate.components.backbone import lstm
@@ -103,6 +104,23 @@ def test_without_avx512_an_lstm_trains_in_bfloat16_too(monkeypatch):
     monkeypatch.setattr(layers, "fused", None)
     loss, _ = loss_and_gradients(SmallModel({}, dtype=torch.float32), "bfloat16")
     assert loss.item() == pytest.approx(expected.item(), rel=CLOSE)
+
+
+def test_on_a_gpu_fused_layers_are_computed_in_float32(monkeypatch):
+    """Autocast there would have cuDNN compute in float16, whatever its dtype is."""
+    asked = iter([torch.bfloat16] * 2)
+    monkeypatch.setattr(layers, "autocast_dtype", lambda device: next(asked, None))
+    monkeypatch.setattr(precision, "autocast_dtype", lambda device: torch.bfloat16)
+    seen = []
+
+    def kernel(x, states, parameters, *_):
+        seen.extend(tensor.dtype for tensor in (x, *states, *parameters))
+
+    with FakeTensorMode():
+        x, bias, *matrices = (torch.empty(2, 3, 4, device="cuda") for _ in range(4))
+        half = x.bfloat16()
+        layers.fused(kernel, half, (half, half), (*matrices, bias, bias))
+    assert seen == [torch.float32] * 7
 
 
 def test_only_bfloat16_on_the_cpu_is_stored_as_float32(monkeypatch):

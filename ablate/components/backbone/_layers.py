@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ablate.components import Backbone, CombinationError, Draw, Masks, Outputs, State, setting
+from ablate.model.fast.precision import autocast_dtype, plainly
 
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]  # input, recurrent, and one bias or two
 Layer = Callable[[int, Tensor, State], tuple[Tensor, ...]]
@@ -85,7 +86,13 @@ def run(module: Backbone, x_TBI: Tensor, state: State, masks: Masks, layer: Laye
 
 
 def fused(kernel: Callable, x_TBI: Tensor, state: Tensor | State, weights: Weights) -> tuple:
-    """One layer over a window by torch's fused kernel: its outputs and last states."""
+    """One layer over a window by torch's fused kernel: its outputs and last states.
+
+    On a GPU in float32: autocast would have cuDNN compute in float16, whatever its dtype is, and
+    small gradients would become 0.
+    """
+    if x_TBI.device.type != "cpu" and autocast_dtype(x_TBI.device) is not None:
+        return plainly(fused, kernel, x_TBI, state, weights)
     *matrices, bias_ih, bias_hh = weights
     second = torch.zeros_like(bias_ih) if bias_hh is None else bias_hh  # the kernels take two
     parameters = [*matrices, bias_ih, second]

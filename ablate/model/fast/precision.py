@@ -85,7 +85,11 @@ def plainly(function: Callable[..., Any], *arguments: Any) -> Any:
     if autocast_dtype(device) is None:
         return function(*arguments)
     with torch.autocast(device.type, enabled=False):
-        converted = (
-            full(x) if isinstance(x, Tensor) and x.is_floating_point() else x for x in arguments
-        )
-        return function(*converted)
+        return function(*map(_converted, arguments))
+
+
+def _converted(argument: Any) -> Any:
+    if isinstance(argument, tuple):
+        return tuple(map(_converted, argument))
+    is_number = isinstance(argument, Tensor) and argument.is_floating_point()
+    return full(argument) if is_number else argument

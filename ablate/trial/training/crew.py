@@ -133,6 +133,7 @@ class Leader(Shared):
         try:
             yield
         except Diverged:
+            self._team.check()
             raise  # every process knows, and waits
         except BaseException:
             self._team.end()
@@ -141,7 +142,7 @@ class Leader(Shared):
     def _add_up(self, flat: Tensor) -> None:
         try:
             super()._add_up(flat)
-        except RuntimeError as error:  # the connection is closed, or nobody answers
+        except (RuntimeError, ValueError) as error:  # closed, left, or nobody answers
             raise self._team.lost() from error
 
 

@@ -13,12 +13,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Any
 
+import torch
 from torch import Tensor, cuda, distributed
 
 from ablate.errors import TrialError
@@ -27,7 +30,9 @@ from ablate.trial.training.messages import Message, receive, send
 
 SECONDS = 600.0  # that a process waits for the others' gradients
 END_SECONDS = 5.0  # that a process has to end by itself
-GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
+INTERFACES = {"cpu": "GLOO_SOCKET_IFNAME", "cuda": "NCCL_SOCKET_IFNAME"}
+WATCH_SECONDS = 1.0  # between two looks at the other processes
+_LEAVING = Lock()
 # The driver may have changed where modules are found, so a new process does not know it.
 CODE = """
 import json, sys
@@ -62,26 +67,44 @@ class Team:
         command = [sys.executable, "-c", CODE, json.dumps(sys.path)]
         self.processes = [_started(command) for _ in range(1, size)]
         self._ended = False
+        # nccl may look up the others in it at any time, gloo at the start alone.
+        self._folder = tempfile.TemporaryDirectory(prefix="ablate-rows-")
         atexit.register(self.end)
         try:
-            self._meet()
+            self._meet(self._folder.name)
         except BaseException:
             self.end()
             raise
+        if device == "cuda":
+            Thread(target=self._watch, daemon=True).start()
 
-    def _meet(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="ablate-rows-") as folder:
-            for rank in range(1, self.size):
-                place = {"device": self.device, "size": self.size, "folder": folder}
-                self._send(rank, {"rank": rank, **place}, {})
-            self.heard()  # they are there: only now may this process wait for them
-            join(0, self.size, self.device, folder)
-            self.heard()
+    def _meet(self, folder: str) -> None:
+        for rank in range(1, self.size):
+            place = {"device": self.device, "size": self.size, "folder": folder}
+            self._send(rank, {"rank": rank, **place}, {})
+        self.heard()  # they are there: only now may this process wait for them
+        join(0, self.size, self.device, folder)
+        self.heard()
+
+    def _watch(self) -> None:
+        """Leave the process group when a process has died: gloo notices, but nccl would have the
+        GPU wait for its gradients."""
+        while not self._ended:
+            if not self._alive():
+                return leave(self.device)
+            time.sleep(WATCH_SECONDS)
+
+    def _alive(self) -> bool:
+        return all(process.poll() is None for process in self.processes)
 
     def fits(self, device: str, size: int) -> bool:
         """Return whether these are as many processes as are needed, and alive."""
-        alive = all(process.poll() is None for process in self.processes)
-        return alive and not self._ended and (self.device, self.size) == (device, size)
+        return self._alive() and not self._ended and (self.device, self.size) == (device, size)
+
+    def check(self) -> None:
+        """Raise an error if one of them has died: sums may then lack its rows."""
+        if not self._alive():
+            raise self.lost()
 
     def tell(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Tell all of them."""
@@ -132,8 +155,8 @@ class Team:
                 process.kill()
                 process.wait()
             process.stdout.close()  # type: ignore[union-attr]
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
+        leave(self.device)
+        self._folder.cleanup()
 
 
 def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -159,27 +182,42 @@ def join(rank: int, size: int, device: str, folder: str) -> None:
     """Join the process group of a trial's processes, which are all on this host."""
     if device == "cuda":
         cuda.set_device(rank)  # "cuda" is this GPU from now on
+        # A watchdog would end this process, where the leader names the process that was lost.
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     file = str(Path(folder) / "rendezvous")
     store = distributed.FileStore(file, size)  # type: ignore[attr-defined]
-    with _on_this_host():
+    with _on_this_host(INTERFACES[device]):
         distributed.init_process_group(
             "nccl" if device == "cuda" else "gloo",
             store=store,
             rank=rank,
             world_size=size,
             timeout=timedelta(seconds=SECONDS),
+            # With it nccl connects now; without, in the first update.
+            device_id=torch.device("cuda", rank) if device == "cuda" else None,
         )
 
 
+def leave(device: str) -> None:
+    """Leave the process group, without waiting for the others, as nccl's `destroy` would."""
+    with _LEAVING:
+        if not distributed.is_initialized():
+            return
+        if device == "cuda":
+            distributed.distributed_c10d._abort_process_group()
+        else:
+            distributed.destroy_process_group()
+
+
 @contextmanager
-def _on_this_host() -> Iterator[None]:
+def _on_this_host(variable: str) -> Iterator[None]:
     """Connect through the loopback interface: no other host can."""
-    before = os.environ.get(GLOO_INTERFACE)
+    before = os.environ.get(variable)
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), None)
     if before is None and loopback is not None:
-        os.environ[GLOO_INTERFACE] = loopback
+        os.environ[variable] = loopback
     try:
         yield
     finally:
         if before is None:
-            os.environ.pop(GLOO_INTERFACE, None)
+            os.environ.pop(variable, None)

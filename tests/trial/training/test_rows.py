@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import distributed
 
 from ablate.config.merge import merge
 from ablate.errors import CombinationError
@@ -14,7 +15,8 @@ from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
-from ablate.trial.task import Place
+from ablate.trial.task import Diverged, Place, ProcessLost
+from ablate.trial.training.crew import Leader
 from ablate.trial.training.team import Team
 from ablate.trial.training.training import Training
 from tests.support import trials
@@ -128,6 +130,19 @@ def test_saved_by_two_and_resumed_by_one_and_again_by_two(tmp_path, data):
 def test_what_is_no_sum_over_rows_is_refused(changes, processes, told, tmp_path, data):
     with pytest.raises(CombinationError, match=told):
         trained(changes, Store(tmp_path), data, processes, updates=0)
+
+
+def test_nothing_is_said_of_sums_that_lack_a_lost_process(tmp_path, data):
+    trained(MIXTURE, Store(tmp_path), data, 2, updates=0)
+    team = Team.started
+    (follower,) = team.processes
+    follower.kill()
+    follower.wait()
+    team._watch()  # under nccl a thread does: nothing else would end the wait for the others
+    assert not distributed.is_initialized()
+    told = rf"process 2 of 2 \(pid {follower.pid}\) was killed by signal 9"
+    with pytest.raises(ProcessLost, match=told), Leader(team).at_work():
+        raise Diverged("a loss of nan")
 
 
 def test_a_process_that_dies_ends_the_attempt_and_the_next_one_goes_on(tmp_path, data):
