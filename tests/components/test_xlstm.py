@@ -167,7 +167,7 @@ def scalar_layer(p, x, heads, forget):
     return x + (gate * cumulative(gate) * inner) @ p["out.weight"].T
 
 
-@pytest.mark.parametrize(("forget", "function"), [("sigmoid", sigmoid), ("exponential", np.exp)])
+@pytest.mark.parametrize(("forget", "function"), [("sigmoid", sigmoid), ("exp", np.exp)])
 def test_the_backbone_is_the_equations(build, forget, function):
     """Over two windows, from parameters that are far from where they start."""
     backbone = build({**BOTH, "backbone.forget": forget}).model.backbone
@@ -232,7 +232,7 @@ def test_parameters_start_as_described(build):
 
 def test_all_layers_can_be_slstm():
     values = {"backbone.slstm_at": (1, 2), "backbone.convolution": 1, "backbone.heads": 1}
-    check_technique("backbone", "xlstm", values={**values, "backbone.forget": "exponential"})
+    check_technique("backbone", "xlstm", values={**values, "backbone.forget": "exp"})
 
 
 def test_a_sentence_starts_h_alone():

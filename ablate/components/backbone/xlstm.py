@@ -42,7 +42,7 @@ from ablate.components.backbone import _xlstm as cells
 
 CHUNK = 64  # steps of an mLSTM that are computed at once
 EXPANSION = 2  # units of an mLSTM, over those of its layer
-REMEMBERED = (3.0, 6.0)  # b_f of the first unit or head, and of the last
+REMEMBERED = (3.0, 6.0)  # b_f of a sigmoid, in the first unit or head, and in the last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,18 @@ class XlstmConfig:
     slstm_at: tuple[int, ...] = setting(
         (), doc="the layers of sLSTM, counted from 1; all others are of mLSTM", low=1
     )
-    forget: str = setting(
-        "sigmoid", doc="the function of forget gates", choices=("sigmoid", "exponential")
-    )
+    forget: str = setting("sigmoid", doc="the function of forget gates", choices=("sigmoid", "exp"))
     convolution: int = setting(4, doc="steps of the convolutions; 1: none", low=1, high=1000)
+
+    @property
+    def is_exponential(self) -> bool:
+        """Return whether forget gates are exponentials."""
+        return self.forget == "exp"
+
+    def first_biases(self, number: int) -> Tensor:
+        """b_f at first: both functions forget equally much."""
+        biases = torch.linspace(*REMEMBERED, number)
+        return F.logsigmoid(biases) if self.is_exponential else biases
 
     @property
     def deviation(self) -> float:
@@ -98,7 +106,7 @@ class MatrixLayer(nn.Module):
         units = config.units * EXPANSION
         self.heads = config.heads
         self.size = stream.units_per_head(config.units, config.heads) * EXPANSION
-        self.exponential = config.forget == "exponential"
+        self.config = config
         self.norm = stream.Norm(config.units, centred=True)
         self.up = stream.Linear(config.units, 2 * units, config.deviation)
         self.convolution = stream.ShortConvolution(units, config.convolution, bias=True)
@@ -141,7 +149,7 @@ class MatrixLayer(nn.Module):
         """h of every step, and the states after the window."""
         i_BAT, f_BAT = gates_TBG.permute(1, 2, 0).chunk(2, 1)
         i_BAT, f_BAT = i_BAT + self.input_bias[:, None], f_BAT + self.forget_bias[:, None]
-        log_f_BAT = f_BAT if self.exponential else F.logsigmoid(f_BAT)
+        log_f_BAT = f_BAT if self.config.is_exponential else F.logsigmoid(f_BAT)
         v_TBAV = F.pad(v_TBAD, (0, 1), value=1.0)
         parts = (q_TBAD, k_TBAD * self.size**-0.5, v_TBAV)
         inputs = (*(x.permute(1, 2, 0, 3) for x in parts), i_BAT, log_f_BAT)
@@ -152,7 +160,7 @@ class MatrixLayer(nn.Module):
     def initialize(self, draw: Draw) -> None:
         """Gates start as constants, near 1 for what is remembered."""
         self.input_bias.data.normal_(0, 0.1, generator=draw("input_bias"))
-        self.forget_bias.data.copy_(torch.linspace(*REMEMBERED, self.heads))
+        self.forget_bias.data.copy_(self.config.first_biases(self.heads))
         self.skip.data.fill_(1)
 
 
@@ -165,7 +173,7 @@ class ScalarLayer(nn.Module):
         units, self.heads, self.number = config.units, config.heads, number
         size = stream.units_per_head(units, config.heads)
         inner = math.ceil(4 * units / 3)
-        self.exponential = config.forget == "exponential"
+        self.config = config
         self.norm = stream.Norm(units, centred=True)
         self.convolution = stream.ShortConvolution(units, config.convolution, bias=True)
         self.convolved = Blocks(config.heads, size, 2 * size)
@@ -192,7 +200,7 @@ class ScalarLayer(nn.Module):
         mask_1BH = masks.locked(f"recurrent/{self.number + 1}", tuple(h_1BH.shape), h_1BH)
         states = (x.unflatten(-1, (self.heads, -1)) for x in (h_1BH[0], *cell_3BH))
         mask = None if mask_1BH is None else mask_1BH[0].unflatten(-1, (self.heads, -1))
-        run = partial(cells.slstm, mask_BAD=mask, exponential=self.exponential)
+        run = partial(cells.slstm, mask_BAD=mask, exponential=self.config.is_exponential)
         pre_TBAG = torch.cat(gates, -1) + bias_AG
         h_TBAD, h_BAD, *cell = stream.in_float32(run, pre_TBAG, weight_AGD, *states)
         x_TBH = x_TBH + self.cell_norm(h_TBAD).flatten(2)
@@ -205,7 +213,7 @@ class ScalarLayer(nn.Module):
         deviation = math.sqrt(0.4 / self.weight_hh.shape[2])
         self.weight_hh.data.normal_(0, deviation, generator=draw("weight_hh"))
         bias_AGD = self.bias.data.zero_().view(self.heads, 4, -1)
-        bias_AGD[:, 1] = torch.linspace(*REMEMBERED, bias_AGD.shape[2])
+        bias_AGD[:, 1] = self.config.first_biases(bias_AGD.shape[2])
 
 
 @register(
@@ -217,8 +225,9 @@ class ScalarLayer(nn.Module):
     departures=(
         "W_q, W_k and W_v have a block for each head, where the paper's models have blocks of four "
         "units",
-        "b_f starts between 3 and 6, in sLSTM by a unit's place in its head; biases of input gates "
-        "start near 0, and the weights of mLSTM's gates at 0",
+        "b_f starts between 3 and 6, in sLSTM by a unit's place in its head, and with exp where as "
+        "much is forgotten; biases of input gates start near 0, and the weights of mLSTM's gates "
+        "at 0",
         "the feed-forward part of sLSTM has as many units as 4/3 of its layer, rounded up",
     ),
 )

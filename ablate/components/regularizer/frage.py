@@ -102,6 +102,7 @@ class Discriminator(nn.Module):
     "regularizer",
     "frage",
     config=FrageConfig,
+    version=2,  # in version 1 the discriminator kept its first weights
     paper="gong2018frage",
     equation="from memory of the paper",
     departures=(

@@ -70,6 +70,7 @@ def _follow(rank: int, size: int, orders: Orders, answers: IO[bytes]) -> None:
         do = order.plain["do"]
         with suppress(Diverged):  # the leader finds the same, and tells the driver
             if do == "begin":
+                training = None  # at once: two models may not fit into memory
                 training = _begun(order.plain, Follower(rank, size, orders))
                 send(answers, {}, {})
             elif do == "update":

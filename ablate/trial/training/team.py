@@ -89,10 +89,9 @@ class Team:
     def _watch(self) -> None:
         """Leave the process group when a process has died: gloo notices, but nccl would have the
         GPU wait for its gradients."""
-        while not self._ended:
-            if not self._alive():
-                return leave(self.device)
+        while self._alive() and not self._ended:
             time.sleep(WATCH_SECONDS)
+        leave(self.device)
 
     def _alive(self) -> bool:
         return all(process.poll() is None for process in self.processes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +33,7 @@ from ablate.model.regularizer import Regularizer
 from ablate.model.rows import check_rows
 from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
-from ablate.trial.task import Conclusion, Diverged, Place
+from ablate.trial.task import Conclusion, Diverged, Place, ProcessLost
 from ablate.trial.training.averaging import Averaging
 from ablate.trial.training.compiled import Compiled, Forward, Forwarded, Given
 from ablate.trial.training.crew import Crew, crew_of
@@ -236,11 +237,16 @@ class Training:
         ]
 
     def _project(self) -> None:
-        """Project the parameters back within their bounds. Frozen ones stay as they are."""
+        """Project the parameters back within their bounds, and let regularizers take steps of
+        their own. The model's frozen parameters stay as they are."""
         if not self.model.only_gate:
             self.model.backbone.project()
         projecting = [r for r in self.regularizers if type(r).project is not Regularizer.project]
-        frozen = [p for p in self.model.parameters() if not p.requires_grad] if projecting else []
+        frozen = [
+            parameter
+            for name, parameter in (self.model.named_parameters() if projecting else ())
+            if not parameter.requires_grad and not is_auxiliary(name)
+        ]
         before = [parameter.detach().clone() for parameter in frozen]
         for regularizer in projecting:
             regularizer.project(self.model)
@@ -432,7 +438,8 @@ class Training:
 
     def conclude(self) -> Conclusion:
         """Evaluate the weights that were best on validation, once."""
-        self.crew.tell("end")
+        with suppress(ProcessLost):  # all is trained: nothing needs them
+            self.crew.tell("end")
         if self.best:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}

@@ -591,6 +591,16 @@ def test_the_loss_of_two_passes_is_their_mean(tmp_path, data):
     assert nll.item() == pytest.approx(both.item())
 
 
+def test_what_a_regularizer_trains_by_itself_learns(tmp_path, data):
+    """Frozen for the model's optimizer, as FRAGE's discriminator is."""
+    task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
+    before = {name: p.clone() for name, p in task.model.named_parameters() if "frage" in name}
+    task._train(task.reader.update(0, task.model))
+    after = dict(task.model.named_parameters())
+    assert len(before) == 4
+    assert not any(torch.equal(weights, after[name]) for name, weights in before.items())
+
+
 def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
     """Neither the averages nor the falling rate of the round before are carried over."""
     task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
