@@ -93,14 +93,13 @@ def _cores(options: argparse.Namespace, scale: Scale) -> int | None:
             f"each trial needs {scale.gpus:g} GPUs on one node, and the job has "
             f"{options.gpus or 0} on each. Request them with --gpus."
         )
-    trials = 1
+    trials, each = 1, scale.threads * scale.num_processes
     if options.gpus is not None and scale.gpus:
         trials = math.floor(options.gpus / scale.gpus)
-    needed = trials * scale.threads * scale.num_processes
-    cores = options.cpus or (None if options.gpus is None else needed)
-    if cores is not None and cores < scale.threads:
+    cores = options.cpus or (None if options.gpus is None else trials * each)
+    if cores is not None and cores < each:
         raise ConfigError(
-            f"each trial needs {scale.threads} cores on one node, and the job has {cores} on "
+            f"each trial needs {each} cores on one node, and the job has {cores} on "
             "each. Request more with --cpus."
         )
     return cores

@@ -20,7 +20,8 @@ study = Study(
     base={BASE!r},
     base_arm="a",
     design=table(Arm("a"), Arm("b", {{"backbone.units": 9}})),
-    scales={{"s": Scale(seeds=2), "gpu": Scale(seeds=2, gpus=0.5, threads=2)}},
+    scales={{"s": Scale(seeds=2), "gpu": Scale(seeds=2, gpus=0.5, threads=2),
+            "rows": Scale(seeds=2, processes=2, threads=2)}},
 )
 """
 
@@ -113,6 +114,7 @@ def test_refused_by_sbatch(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys
         (["--scale", "t"], 2, "did you mean 's'|scale 't'"),
         (["--scale", "gpu"], 2, "each trial needs 0.5 GPUs on one node"),
         (["--scale", "gpu", "--gpus", "1", "--cpus", "1"], 2, "each trial needs 2 cores"),
+        (["--scale", "rows", "--cpus", "3"], 2, "each trial needs 4 cores"),
         (["--", "cpu"], 2, "'cpu' is not an option of sbatch"),
         (["--", "--comment", "a\nb"], 2, "has a line break"),
         (["--mlflow", "http://me:hunter22@host"], 2, "MLFLOW_TRACKING_URI when you submit"),

@@ -221,6 +221,13 @@ def test_parameters_start_as_described(build):
     i, f, z, o = scalar.bias.view(2, 4, 50).unbind(1)
     assert not i.any() and not z.any() and not o.any()
     torch.testing.assert_close(f[1], torch.linspace(3, 6, 50).double())
+    exponential = build({**BOTH, "backbone.units": 100, "backbone.forget": "exp"}).model.backbone
+    for first, layer in zip((matrix, scalar), exponential.layers, strict=True):
+        for name, b in layer.named_parameters():  # equally much is forgotten at first
+            if name == "forget_bias":
+                torch.testing.assert_close(b.exp(), first.forget_bias.sigmoid())
+            elif name == "bias":
+                torch.testing.assert_close(b.view(2, 4, 50)[:, 1].exp(), f.sigmoid())
     for weight, deviation in (
         (matrix.up.weight, math.sqrt(2 / 500)),
         (matrix.query.weight, math.sqrt(2 / 500)),

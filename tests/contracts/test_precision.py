@@ -108,7 +108,7 @@ def test_without_avx512_an_lstm_trains_in_bfloat16_too(monkeypatch):
 
 def test_on_a_gpu_fused_layers_are_computed_in_float32(monkeypatch):
     """Autocast there would have cuDNN compute in float16, whatever its dtype is."""
-    asked = iter([torch.bfloat16] * 2)
+    asked = iter([torch.bfloat16])  # within, autocast is off
     monkeypatch.setattr(layers, "autocast_dtype", lambda device: next(asked, None))
     monkeypatch.setattr(precision, "autocast_dtype", lambda device: torch.bfloat16)
     seen = []

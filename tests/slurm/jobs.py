@@ -126,7 +126,7 @@ def job(request: pytest.FixtureRequest, slurm: Slurm, folder: Path, plain: objec
     yield made
     slurm.run("scancel", made.id)
     wait_for(lambda: not slurm.run("squeue", "-h").strip(), "an empty queue", 60)
-    assert not Path(f"/tmp/ablate-ray-{made.id}").exists()
+    assert not [*Path("/tmp").glob(f"ablate-ray-{made.id}-*")]
 
 
 def test_submitted(job: Job, plain: tuple[dict, str]) -> None:

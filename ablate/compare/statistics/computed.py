@@ -45,11 +45,10 @@ def note(
         return None
     named = "; ".join(text for arm in shown if (text := _unlike(arm, odd)))
     ways_of_all = frozenset().union(*itertools.chain(*(by_arm.values() for by_arm in odd.values())))
-    others = "by kernels" if {KERNELS, TORCH} <= ways_of_all else "otherwise"
-    if ways_of_all - {KERNELS, UNKNOWN} == {COMPILED}:
-        others = "not compiled"
-    advice = _advice(ways_of_all)
-    return f"Pairs not computed alike: {named}; the other arms at these seeds {others}. {advice}"
+    return (
+        f"Pairs not computed alike: {named}; the other arms at these seeds {_others(ways_of_all)}. "
+        f"{_advice(ways_of_all)}"
+    )
 
 
 def of_trials(journals: Mapping[str, Journal]) -> str | None:
@@ -63,9 +62,19 @@ def of_trials(journals: Mapping[str, Journal]) -> str | None:
 
 def _advice(ways: frozenset[str]) -> str:
     """What to do about pairs that are computed in these ways."""
-    advice = {ADVICE: {KERNELS, TORCH} <= ways, COMPILING: COMPILED in ways}
-    advice[SUMMING] = bool(ways - {KERNELS, TORCH, COMPILED, UNKNOWN})
-    return " ".join(text for text, wanted in advice.items() if wanted)
+    advice = (
+        (ADVICE, {KERNELS, TORCH} <= ways),
+        (COMPILING, COMPILED in ways),
+        (SUMMING, ways - {KERNELS, TORCH, COMPILED, UNKNOWN}),
+    )
+    return " ".join(text for text, applies in advice if applies)
+
+
+def _others(ways: frozenset[str]) -> str:
+    """How the arms that are not named were computed, of all that were computed in these ways."""
+    if {KERNELS, TORCH} <= ways:
+        return "by kernels"
+    return "not compiled" if ways - {KERNELS, UNKNOWN} == {COMPILED} else "otherwise"
 
 
 def computed_by(trial_id: str, journals: Mapping[str, Journal]) -> frozenset[str]:

@@ -41,7 +41,8 @@ def note(
             )
     if told:
         more = len(told) - MOST_NAMED
-        left = f". {more} more arm{'s' * (more > 1)} likewise" if more > 0 else ""
+        noun = "arm" if more == 1 else "arms"
+        left = f". {more} more {noun} likewise" if more > 0 else ""
         yield f"Still improving, in the last epoch: {'. '.join(told[:MOST_NAMED])}{left}."
 
 

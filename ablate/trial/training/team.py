@@ -13,12 +13,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 import torch
@@ -66,7 +65,8 @@ class Team:
         self.device, self.size = device, size
         command = [sys.executable, "-c", CODE, json.dumps(sys.path)]
         self.processes = [_started(command) for _ in range(1, size)]
-        self._ended = False
+        self._ended = Event()
+        self._watcher = Thread(target=self._watch, daemon=True)
         # nccl may look up the others in it at any time, gloo at the start alone.
         self._folder = tempfile.TemporaryDirectory(prefix="ablate-rows-")
         atexit.register(self.end)
@@ -76,7 +76,7 @@ class Team:
             self.end()
             raise
         if device == "cuda":
-            Thread(target=self._watch, daemon=True).start()
+            self._watcher.start()
 
     def _meet(self, folder: str) -> None:
         for rank in range(1, self.size):
@@ -89,8 +89,9 @@ class Team:
     def _watch(self) -> None:
         """Leave the process group when a process has died: gloo notices, but nccl would have the
         GPU wait for its gradients."""
-        while self._alive() and not self._ended:
-            time.sleep(WATCH_SECONDS)
+        while self._alive():
+            if self._ended.wait(WATCH_SECONDS):
+                return
         leave(self.device)
 
     def _alive(self) -> bool:
@@ -98,7 +99,11 @@ class Team:
 
     def fits(self, device: str, size: int) -> bool:
         """Return whether these are as many processes as are needed, and alive."""
-        return self._alive() and not self._ended and (self.device, self.size) == (device, size)
+        return (
+            self._alive()
+            and not self._ended.is_set()
+            and (self.device, self.size) == (device, size)
+        )
 
     def check(self) -> None:
         """Raise an error if one of them has died: sums may then lack its rows."""
@@ -140,9 +145,11 @@ class Team:
 
     def end(self) -> None:
         """End all of them, and leave their process group."""
-        if self._ended:
+        if self._ended.is_set():
             return
-        self._ended = True
+        self._ended.set()
+        if self._watcher.is_alive():  # it must not leave the next trial's process group
+            self._watcher.join()
         atexit.unregister(self.end)
         for process in self.processes:
             with suppress(OSError):
