@@ -7,6 +7,7 @@ import random
 import pytest
 
 from ablate import cli
+from ablate.config import tasks
 from ablate.errors import ConfigError
 from tests.attack import __main__ as runner
 from tests.attack import inputs
@@ -14,7 +15,8 @@ from tests.attack.tally import Tally
 
 
 @pytest.fixture
-def place(tmp_path, data) -> inputs.Place:
+def place(tmp_path, data, monkeypatch) -> inputs.Place:
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))  # wrong studies register tasks too
     return inputs.Place(tmp_path, data)
 
 
