@@ -29,6 +29,7 @@ from ablate.model.fast.product import summed_outer
 from ablate.model.fast.steps import joined
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import run_window
+from ablate.model.triton import library as triton
 
 
 def fast_window(
@@ -55,14 +56,19 @@ class _Window(torch.autograd.Function):
             read_SNBH = states[None, :-1]
         else:
             read_SNBH = states.new_empty(len(mask_SBH), *states[:-1].shape)
-        if usable(first_TBD, s_BH, mask_SBH, *parameters):
+        given, filled = (first_TBD, mask_SBH, weights, biases), (states, read_SNBH, gates_LTBD)
+        if triton.usable(first_TBD, s_BH, mask_SBH, *parameters, dtypes=(torch.float32,)):
+            from ablate.model.triton.highway import window
+
+            window(*given, *filled)
+        elif usable(first_TBD, s_BH, mask_SBH, *parameters):
             bias_LD = torch.stack(biases) if biases else None
             reads = None if mask_SBH is None else read_SNBH
             tensors = (bias_LD, first_TBD.contiguous(), states, reads, gates_LTBD)
             sizes = (num_steps, *s_BH.shape, depth)
             run_window("highway_forward", weights, mask_SBH, sizes, *tensors)
         else:
-            _walk(first_TBD, mask_SBH, weights, biases, states, read_SNBH, gates_LTBD)
+            _walk(*given, *filled)
         ctx.depth = depth
         ctx.save_for_backward(states, read_SNBH, gates_LTBD, mask_SBH, *weights)
         return states[depth::depth].clone()
@@ -75,12 +81,17 @@ class _Window(torch.autograd.Function):
         depth, num_steps = ctx.depth, len(d_out_TBH)
         d_pre_LTBD = torch.empty_like(gates_LTBD)
         d_BH = torch.zeros_like(states[0])
-        if usable(d_out_TBH, states, mask_SBH, *weights):
+        both = (d_out_TBH, mask_SBH, weights, states, gates_LTBD, d_BH, d_pre_LTBD)
+        if triton.usable(d_out_TBH, states, mask_SBH, *weights, dtypes=(torch.float32,)):
+            from ablate.model.triton.highway import window_back
+
+            window_back(*both)
+        elif usable(d_out_TBH, states, mask_SBH, *weights):
             tensors = (states, gates_LTBD, d_out_TBH.contiguous(), d_BH, d_pre_LTBD)
             sizes = (num_steps, *d_BH.shape, depth)
             run_window("highway_backward", weights, mask_SBH, sizes, *tensors, back=True)
         else:
-            _walk_back(d_out_TBH, mask_SBH, weights, states, gates_LTBD, d_BH, d_pre_LTBD)
+            _walk_back(*both)
         read_LSTBH = read_SNBH.unflatten(1, (num_steps, depth)).permute(2, 0, 1, 3, 4)
         d_weights = [
             _weight_back(d_pre, reads) for d_pre, reads in zip(d_pre_LTBD, read_LSTBH, strict=True)

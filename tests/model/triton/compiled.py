@@ -13,7 +13,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from ablate.model.triton import augmented, lstm, scan, softmax
+from ablate.model.triton import augmented, highway, lstm, scan, softmax
 
 CAPABILITY = 80  # A100 and newer; the first one with bfloat16
 
@@ -27,12 +27,13 @@ def compile_all() -> None:
             get_current_stream=lambda _: 0,
         )
     )
-    for module in (softmax, augmented, scan, lstm):
+    for module in (softmax, augmented, scan, lstm, highway):
         mock.patch.object(module, "launch", compiled).start()
     _softmax()
     _augmented()
     _scan()
     _lstm()
+    _highway()
 
 
 def compiled(kernel, grid, *arguments, **constants) -> None:
@@ -75,6 +76,17 @@ def _lstm() -> None:
         lstm.window(gates, state, state.clone(), state[:2].clone(), weight, mask)
         saved = (gates, state, state, state[1:])
         lstm.window_back(saved, state[1:], state[0], weight, mask)
+
+
+def _highway() -> None:
+    """Two micro-steps in each of two steps: the last has no next one to mask the state for."""
+    first, states = torch.zeros(2, 3, 2 * 150), torch.zeros(5, 3, 150)
+    weights, gates = [torch.zeros(2 * 150, 150)] * 2, torch.zeros(2, 2, 3, 2 * 150)
+    for mask in (None, torch.ones(2, 3, 150)):
+        read = states[None, :-1] if mask is None else torch.zeros(2, 4, 3, 150)
+        highway.window(first, mask, weights, [torch.zeros(2 * 150)], states, read, gates)
+        slopes = (states[0].clone(), gates.clone())
+        highway.window_back(states[1:3], mask, weights, states, gates, *slopes)
 
 
 if __name__ == "__main__":
