@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from ablate.components.backbone.mogrifier import plain_window
 from ablate.config.streams import Streams
-from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
 from ablate.model.masks import OFF, Chance, Masks
 from ablate.model.regularizer import Regularizer
+from tests.support.mogrifier_cells import cast, parameters_of, random_cell
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -83,43 +81,6 @@ def test_layers_are_the_equations(build, rounds, rank, capped, masked):
 
 SHAPES = [(5, 3, 6, 7), (1, 1, 1, 1), (2, 1, 9, 3), (6, 5, 2, 11), (3, 23, 41, 53)]
 ROUNDS = [(0, 0), (1, 0), (1, 2), (2, 0), (3, 1), (4, 2), (5, 0), (6, 3)]
-
-
-def random_cell(draw, sizes, rounds, rank, *, masked, capped):
-    _, B, num_in, units = sizes
-
-    def one(number):
-        out, read = (num_in, units) if number % 2 else (units, num_in)
-        width = rank or read
-        return Round(
-            left=draw(out, width),
-            right=draw(rank, read) if rank else None,
-            bias=draw(out),
-            mask=draw(B, width).detach() if masked else None,
-        )
-
-    return Cell(
-        weight_ih=draw(4 * units, num_in),
-        weight_hh=draw(4 * units, units),
-        bias=draw(4 * units),
-        rounds=tuple(one(number) for number in range(1, rounds + 1)),
-        capped=capped,
-    )
-
-
-def cast(cell, dtype):
-    """The same parameters in another precision, with gradients to them."""
-
-    def parts(one):
-        tensors = {name: x.to(dtype) for name, x in vars(one).items() if torch.is_tensor(x)}
-        return replace(one, **tensors)
-
-    return replace(parts(cell), rounds=tuple(map(parts, cell.rounds)))
-
-
-def parameters_of(cell):
-    parts = [part for one in cell.rounds for part in (one.left, one.right, one.bias)]
-    return [cell.weight_ih, cell.weight_hh, cell.bias, *(p for p in parts if p is not None)]
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import summed_outer
 from ablate.model.fast.steps import each_step
 from ablate.model.native.library import usable
+from ablate.model.triton import library as triton
 
 
 def fast_window(
@@ -39,8 +40,13 @@ class _Window(torch.autograd.Function):
     @staticmethod
     def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
         cell = _cell(capped, parameters)
-        trace = _empty_trace(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
-        if usable(x_TBI, h_BH, mask_BH, *parameters):
+        trace = empty_trace(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
+        taken = (x_TBI, h_BH, c_BH, mask_BH, *parameters)
+        if triton.usable(*taken, dtypes=(torch.float32,)):
+            from ablate.model.triton.mogrifier import window
+
+            window(mask_BH, cell, trace)
+        elif usable(x_TBI, h_BH, mask_BH, *parameters):
             run_mogrifier("mogrifier_forward", mask_BH, cell, trace)
         else:
             _walk(x_TBI, mask_BH, cell, trace)
@@ -54,14 +60,19 @@ class _Window(torch.autograd.Function):
         d_out_TBH, d_c_BH = outer
         _, mask_BH, *parameters = ctx.saved_tensors
         cell, trace = _cell(ctx.capped, parameters), ctx.trace
-        slopes = _slopes(trace, cell)
+        slopes = empty_slopes(trace, cell)
         d_c_BH = d_c_BH.clone(memory_format=torch.contiguous_format)
-        if usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
+        given = (d_out_TBH, d_c_BH, mask_BH, cell, trace, slopes)
+        if triton.usable(d_out_TBH, d_c_BH, mask_BH, *parameters, dtypes=(torch.float32,)):
+            from ablate.model.triton.mogrifier import window_back
+
+            d_h_BH = window_back(*given)
+        elif usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
             d_h_BH = torch.zeros_like(d_c_BH)
             tensors = (d_out_TBH.contiguous(), d_h_BH, d_c_BH, slopes.gates, slopes.x)
             run_mogrifier("mogrifier_backward", mask_BH, cell, trace, *tensors, slopes=slopes)
         else:
-            d_h_BH = _walk_back(d_out_TBH, d_c_BH, mask_BH, cell, trace, slopes)
+            d_h_BH = _walk_back(*given)
         return None, slopes.x, d_h_BH, d_c_BH, None, *_gradients(trace, slopes, cell)
 
 
@@ -78,12 +89,11 @@ def _walk(x_TBI: Tensor, mask_BH: Tensor | None, cell: Cell, trace: Trace) -> No
             torch.mul(trace.outputs[step], mask_BH, out=values[step][1])
         for index, one in enumerate(cell.rounds):
             out = between[index]
-            read = values[step][index + 1]
-            read = read if out is None else _read(one, read, out[step])
+            read = one.read(values[step][index + 1], None if out is None else out[step])
             gate = torch.addmm(one.bias, read, one.left.t(), out=gates[step][index]).sigmoid_()
             target, result = values[step][index], values[step][index + 2]
             torch.addcmul(zero, gate, target, value=2, out=result)  # 2 g_r v_{r-1}, in one call
-        _advance(trace, cell, values[step], step)
+        _advance(trace, cell, step)
 
 
 def _walk_back(
@@ -113,7 +123,7 @@ def _walk_back(
             d_values[index] = torch.addcmul(zero, d, gate, value=2, out=d)
             inner = slopes.between[index]
             out = None if inner is None else inner[step]
-            _unread_(d_values[index + 1], cell.rounds[index], slope, out)
+            cell.rounds[index].read_back_(d_values[index + 1], slope, out)
         slopes.x[step] = d_values[0]
         d_h_BH = d_values[1] if mask_BH is None else d_values[1].mul_(mask_BH)
     return d_h_BH
@@ -129,7 +139,7 @@ def _cell(capped: bool, parameters: Sequence) -> Cell:
     return Cell(weight_ih=weight_ih, weight_hh=weight_hh, bias=bias, rounds=rounds, capped=capped)
 
 
-def _empty_trace(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
+def empty_trace(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell) -> Trace:
     """An empty trace with the state before the first step."""
     num_steps, num_rows, _ = x_TBI.shape
 
@@ -155,32 +165,9 @@ def _empty_trace(x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH, cell: Cell)
     )
 
 
-def _read(one: Round, value: Tensor, out: Tensor) -> Tensor:
-    """The input of the round's left matrix, written to `out`."""
-    if one.right is not None:
-        value = torch.mm(value, one.right.t(), out=out)
-    return value if one.mask is None else torch.mul(value, one.mask, out=out)
-
-
-def _unread_(d_value: Tensor, one: Round, slope: Tensor, out: Tensor | None) -> None:
-    """Add to the gradient of the round's input, by way of B_r v_r, whose gradient is saved."""
-    if out is None and one.mask is None:
-        d_value.addmm_(slope, one.left)
-        return
-    through = torch.mm(slope, one.left, out=out)
-    if one.mask is not None:
-        through.mul_(one.mask)
-    if one.right is None:
-        d_value.add_(through)
-    else:
-        d_value.addmm_(through, one.right)
-
-
-def _advance(trace: Trace, cell: Cell, values: tuple[Tensor, ...], step: int) -> None:
+def _advance(trace: Trace, cell: Cell, step: int) -> None:
     """Compute the cell of a step."""
-    pre_BD = trace.cell_TBD[step]
-    torch.addmm(cell.bias, values[trace.last_x], cell.weight_ih.t(), out=pre_BD)
-    pre_BD.addmm_(values[trace.last_h], cell.weight_hh.t())
+    pre_BD = trace.multiply(cell, step)
     i, f, g, o = pre_BD.chunk(4, -1)
     pre_BD[:, : -2 * g.shape[-1]].sigmoid_()
     g.tanh_()
@@ -190,7 +177,7 @@ def _advance(trace: Trace, cell: Cell, values: tuple[Tensor, ...], step: int) ->
     torch.mul(o, torch.tanh(c, out=trace.squashed_TBH[step]), out=trace.outputs[step + 1])
 
 
-def _slopes(trace: Trace, cell: Cell) -> Slopes:
+def empty_slopes(trace: Trace, cell: Cell) -> Slopes:
     """Uninitialized gradients."""
     return Slopes(
         x=torch.empty_like(trace.values[0]),

@@ -39,7 +39,7 @@ def window(
             a.addmm_(read, weight)
         after = (c_all[step + 1], tanh_TBH[step], h_all[step + 1])
         masked = (None, None) if mask_SBH is None else (mask_SBH, reads)
-        _launch(_forward, len(turned), gates_BD, c_all[step], *after, *masked)
+        forward(len(turned), gates_BD, c_all[step], *after, *masked)
         reads = reads if mask_SBH is not None else h_all[step + 1 : step + 2]
 
 
@@ -59,7 +59,7 @@ def window_back(
     for step in reversed(range(len(dh_TBH))):
         states = (c_all[step], tanh_TBH[step], h_all[step + 1])
         slopes = (dh_TBH[step], through_SBH, dc_BH, da_TBD[step])
-        _launch(_backward, len(weights), gates_TBD[step], *states, mask_SBH, *slopes)
+        backward(len(weights), gates_TBD[step], *states, mask_SBH, *slopes)
         shares = zip(da_TBD[step].chunk(len(weights), -1), weights, through_SBH, strict=True)
         for da, weight, through_BH in shares:
             torch.mm(da, weight, out=through_BH)
@@ -71,17 +71,33 @@ def _num_shares(mask_SBH: Tensor | None) -> int:
     return 1 if mask_SBH is None else len(mask_SBH)
 
 
-def _launch(kernel, shares: int, gates_BD: Tensor, c_BH: Tensor, *others: Tensor | None) -> None:
-    """Start a kernel over the units of all rows."""
+def forward(
+    shares: int, gates_BD: Tensor, c_BH: Tensor, *others: Tensor | None, capped: bool = False
+) -> None:
+    """The units of a step, given what the products left in the gates' place."""
+    _launch(_forward, shares, gates_BD, c_BH, *others, capped=capped)
+
+
+def backward(
+    shares: int, gates_BD: Tensor, c_BH: Tensor, *others: Tensor | None, capped: bool = False
+) -> None:
+    """The slopes of a step's gates, given the gradients of its output and of its cell."""
+    _launch(_backward, shares, gates_BD, c_BH, *others, capped=capped)
+
+
+def _launch(
+    kernel, shares: int, gates_BD: Tensor, c_BH: Tensor, *others: Tensor | None, capped: bool
+) -> None:
+    """Start a kernel over the units of all rows; `capped` as in `backbone/mogrifier.py`."""
     sizes = (shares, c_BH.numel(), c_BH.shape[-1])
     tensors, grid = (gates_BD, c_BH, *others), (triton.cdiv(c_BH.numel(), BLOCK),)
-    launch(kernel, grid, *tensors, *sizes, BLOCK=BLOCK, num_warps=WARPS)
+    launch(kernel, grid, *tensors, *sizes, CAPPED=capped, BLOCK=BLOCK, num_warps=WARPS)
 
 
 @triton.jit
 def _forward(
     gates, c_before, c_after, tanhs, h_after, masks, reads, shares, units, width,
-    BLOCK: tl.constexpr,
+    CAPPED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < units
@@ -90,7 +106,8 @@ def _forward(
     f = tl.sigmoid(tl.load(gate + width, mask=inside, other=0.0))
     g = tanh(tl.load(gate + 2 * width, mask=inside, other=0.0))
     o = tl.sigmoid(tl.load(gate + 3 * width, mask=inside, other=0.0))
-    c = f * tl.load(c_before + at, mask=inside, other=0.0) + i * g
+    taken = tl.minimum(i, 1 - f) if CAPPED else i
+    c = f * tl.load(c_before + at, mask=inside, other=0.0) + taken * g
     squashed = tanh(c)
     h = o * squashed
     tl.store(gate, i, mask=inside)
@@ -110,7 +127,7 @@ def _forward(
 @triton.jit
 def _backward(
     gates, c_before, tanhs, h_after, masks, outer, through, d_c, d_gates, shares, units, width,
-    BLOCK: tl.constexpr,
+    CAPPED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < units
@@ -129,9 +146,15 @@ def _backward(
     h = tl.load(h_after + at, mask=inside, other=0.0)
     dc = tl.load(d_c + at, mask=inside, other=0.0)
     dc += d_h * (o - h * tl.load(tanhs + at, mask=inside, other=0.0))
-    d_f = dc * tl.load(c_before + at, mask=inside, other=0.0) * f * (1 - f)
-    tl.store(d_gates + first, dc * g * i * (1 - i), mask=inside)
-    tl.store(d_gates + first + width, d_f, mask=inside)
-    tl.store(d_gates + first + 2 * width, dc * i * (1 - g * g), mask=inside)
+    d_i, d_f = dc * g, dc * tl.load(c_before + at, mask=inside, other=0.0)
+    taken = i
+    if CAPPED:
+        taken = tl.minimum(i, 1 - f)
+        moved = tl.where(i > taken, d_i, 0.0)  # where i is capped, f decides in its place
+        d_i -= moved
+        d_f -= moved
+    tl.store(d_gates + first, d_i * i * (1 - i), mask=inside)
+    tl.store(d_gates + first + width, d_f * f * (1 - f), mask=inside)
+    tl.store(d_gates + first + 2 * width, dc * taken * (1 - g * g), mask=inside)
     tl.store(d_gates + first + 3 * width, d_h * h * (1 - o), mask=inside)
     tl.store(d_c + at, dc * f, mask=inside)

@@ -13,7 +13,9 @@ import torch
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from ablate.model.triton import augmented, highway, lstm, scan, softmax
+from ablate.model.fast.mogrifier_window import empty_slopes, empty_trace
+from ablate.model.triton import augmented, highway, lstm, mogrifier, scan, softmax
+from tests.support.mogrifier_cells import random_cell
 
 CAPABILITY = 80  # A100 and newer; the first one with bfloat16
 
@@ -27,13 +29,14 @@ def compile_all() -> None:
             get_current_stream=lambda _: 0,
         )
     )
-    for module in (softmax, augmented, scan, lstm, highway):
+    for module in (softmax, augmented, scan, lstm, highway, mogrifier):
         mock.patch.object(module, "launch", compiled).start()
     _softmax()
     _augmented()
     _scan()
     _lstm()
     _highway()
+    _mogrifier()
 
 
 def compiled(kernel, grid, *arguments, **constants) -> None:
@@ -87,6 +90,17 @@ def _highway() -> None:
         highway.window(first, mask, weights, [torch.zeros(2 * 150)], states, read, gates)
         slopes = (states[0].clone(), gates.clone())
         highway.window_back(states[1:3], mask, weights, states, gates, *slopes)
+
+
+def _mogrifier() -> None:
+    """A capped gate and a mask together: the LSTM's kernels are compiled without a cap above."""
+    cell = random_cell(torch.zeros, (2, 3, 70, 150), 2, 40, masked=True, capped=True)
+    for mask in (None, torch.ones(3, 150)):
+        x, state = torch.zeros(2, 3, 70), torch.zeros(3, 150)
+        trace = empty_trace(x, state, state, mask, cell)
+        mogrifier.window(mask, cell, trace)
+        slopes = (state.clone(), mask, cell, trace, empty_slopes(trace, cell))
+        mogrifier.window_back(torch.zeros(2, 3, 150), *slopes)
 
 
 if __name__ == "__main__":
