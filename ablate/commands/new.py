@@ -9,6 +9,7 @@ import keyword
 import shlex
 from pathlib import Path
 
+from ablate.commands import _options
 from ablate.errors import ConfigError, unknown, wrong_value
 
 EXAMPLE = "ablate new my_study.py"
@@ -51,6 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SLOT",
         help=f"a technique and its test; SLOT: {', '.join(MODELS)}",
     )
+    _options.add_locations(parser, "workspace")
 
 
 def run(options: argparse.Namespace) -> str:
@@ -62,16 +64,29 @@ def run(options: argparse.Namespace) -> str:
         )
     if options.technique is not None:
         return _technique(file, options.technique)
-    quoted = shlex.quote(str(file))
+    quoted, missing = shlex.quote(str(file)), ""
     if options.task:
         text = _template("task.py", name=_name(file), file=quoted)
     else:
+        missing = _checked(options)
         text = _template("study.py", file=quoted, corpus=json.dumps(options.corpus))
     _write({file: text})
     return (
-        f"wrote {file}\n\nlook at what it trains:  ablate plan {quoted}\n"
+        f"wrote {file}\n\n{missing}look at what it trains:  ablate plan {quoted}\n"
         f"run it, or resume it:    ablate study {quoted}"
     )
+
+
+def _checked(options: argparse.Namespace) -> str:
+    """Refuse a corpus that the study could not read; return a line on one that is not fetched."""
+    from ablate.config.sections import CorpusConfig
+    from ablate.data.kinds import source_of
+    from ablate.data.sources import to_fetch
+
+    config, data = CorpusConfig(name=options.corpus), _options.workspace(options).data
+    source_of(config, data).digest()
+    missing = to_fetch(config, data)
+    return f"{missing}\n" if missing else ""
 
 
 def _technique(file: Path, slot: str) -> str:

@@ -80,6 +80,7 @@ def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
         f"{_read(plan)}{plan.record.seeds}, {_computes(plan)} per trial, "
         f"base arm '{plan.record.base_arm}'",
         *_text(plan, workspace),
+        *_to_fetch(plan, workspace),
         *kept_settings(plan),
         *_looks(plan.record),
     ]
@@ -112,6 +113,7 @@ def answer(
     notes = [
         *_changed(plan),
         *rung_notes(plan.scale),
+        *_to_fetch(plan, workspace),
         *kept_settings(plan),
         *_looks(record),
         *_searches(plan),
@@ -225,6 +227,14 @@ def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
                 of_base = digest == plan.record.corpus_digest
                 text = described(source_of(data, workspace.data))
                 yield text if of_base else f"{arms[digest]}: {text}"
+
+
+def _to_fetch(plan: Plan, workspace: Workspace) -> list[str]:
+    """Say what a run would miss, although the plan can be made without it."""
+    from ablate.data.sources import to_fetch
+
+    each = (to_fetch(data, workspace.data) for data in plan.texts.values() if data)
+    return [*dict.fromkeys(filter(None, each))]
 
 
 def _arms(plan: Plan, done: Done) -> list[str]:

@@ -60,7 +60,12 @@ class Choice:
     def identity(self, by_window: bool) -> dict[str, Any]:
         """The choice's part of a trial's id: name, version, and values."""
         values = fields.identity_fields(self.config, by_window)
-        return {"name": self.name, "version": self.technique.version, **values}
+        return {"name": self.name, "version": self.version, **values}
+
+    @property
+    def version(self) -> int:
+        """The technique's version."""
+        return self.technique.version_of(self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +193,7 @@ class Config:
         Names have a space, as no value's has: `task version`, `head version`, `digits.words
         contents`, `training.valid_window counts`.
         """
-        versions = {name: choice.technique.version for name, choice in self.choices.items()}
+        versions = {name: choice.version for name, choice in self.choices.items()}
         versions["task"] = self.kind.version
         raised: dict[str, Any] = {
             f"{name} {VERSION}": number for name, number in versions.items() if number != 1

@@ -59,7 +59,7 @@ class Technique:
     build: Any
     paper: str
     equation: str
-    version: int
+    version: int | Callable[[Any], int]
     departures: tuple[str, ...]
     module: str
     file: str  # that registers it; empty if Python knows none, as in a notebook
@@ -69,6 +69,10 @@ class Technique:
     def is_users(self) -> bool:
         """Return whether a user's code registers it."""
         return self.module.partition(".")[0] != "ablate"
+
+    def version_of(self, config: Any) -> int:
+        """Return the version of what these settings compute."""
+        return self.version(config) if callable(self.version) else self.version
 
     @property
     def place(self) -> str:
@@ -96,13 +100,14 @@ def register(
     config: type = NoSettings,
     paper: str = "",
     equation: str = "",
-    version: int = 1,
+    version: int | Callable[[Any], int] = 1,
     departures: tuple[str, ...] = (),
     metrics: tuple[Metric, ...] = (),
 ) -> Callable[[_Made], _Made]:
     """Decorator that registers a class, or a function that makes a sampler, as `name` in `slot`.
 
-    `version` is part of the trials' ids: raise it when a bug fix changes what is computed.
+    `version` is part of the trials' ids: raise it when a bug fix changes what is computed. If the
+    fix changes some settings' results alone, it may be a function of the config.
     `metrics` are what an evaluator reports that has no log-probabilities.
     """
     _check_slot(slot)

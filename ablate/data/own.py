@@ -5,7 +5,9 @@
 
 One file, or a folder of files, is split by shares of its words into three contiguous blocks of
 whole lines, in this order: a random split would put neighbours of test lines into training. A
-folder with a file for each split (`train.txt`, `valid.jsonl` ...) is taken as it is split.
+folder whose files name splits (`train.txt`, `validation.jsonl`, `test-00000-of-00002.parquet` ...)
+is taken as it is split. Then every split needs a file, and every file a split: to cut all of them
+by shares would put the given test text into training.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from ablate.errors import ConfigError, CorpusError, unknown, wrong_value
 SHARES = (90.0, 5.0, 5.0)  # per cent of the words for train, valid and test
 FIELD = "text"  # the column of Parquet or the field of JSON lines, unless another is named
 SPEC = "source.json"
+VALID = ("valid", "validation", "dev", "val")  # what a file of the split valid may be called
+CALLED = {"train": "train", "test": "test", **dict.fromkeys(VALID, "valid")}
 Lines = Callable[[], Iterator[str]]  # each call reads them from the start
 
 
@@ -126,14 +130,43 @@ def _splits(path: Path, field: str | None, shares: Sequence[float] | None) -> di
     if not path.exists():
         raise CorpusError(f"there is no {path}.")
     files = _files(path)
-    parts = {split: [file for file in files if file.stem == split] for split in SPLITS}
-    if path.is_dir() and all(parts.values()):
-        if shares is not None:
-            raise ConfigError(
-                f"{path} has a file for each split, so --shares does not apply. Leave it out."
-            )
-        return {split: _joined(own, field) for split, own in parts.items()}
-    return {"train": _joined(files, field)}
+    parts = _named_splits(files, path) if path.is_dir() else None
+    if parts is None:
+        return {"train": _joined(files, field)}
+    if shares is not None:
+        raise ConfigError(
+            f"{path} has a file for each split, so --shares does not apply. Leave it out."
+        )
+    return {split: _joined(own, field) for split, own in parts.items()}
+
+
+def _named_splits(files: Sequence[Path], folder: Path) -> dict[str, list[Path]] | None:
+    """The files of each split, as their names say; None if no name says one."""
+    named = {file: _split_named(file) for file in files}
+    parts = {split: [file for file in files if named[file] == split] for split in SPLITS}
+    given = next((file for file in files if named[file]), None)
+    if given is None:
+        return None
+    called = f"{folder}: {given.name} is named after the split {named[given]}"
+    either = "a name with train, test, or one of " + ", ".join(VALID)
+    if other := next((file for file in files if named[file] is None), None):
+        raise CorpusError(
+            f"{called}, and {other.name} after none, or after several. Expected: {either}, for "
+            "every file. Instead: rename it, or take it out of the folder."
+        )
+    if missing := next((split for split in SPLITS if not parts[split]), None):
+        raise CorpusError(
+            f"{called}, and no file after {missing}. Expected: {either}, for every split. Instead: "
+            "add what is missing, or put what is to be split by shares into files of other names."
+        )
+    return parts
+
+
+def _split_named(file: Path) -> str | None:
+    """The split that a word of the file's name says: valid for `wiki.dev.txt`."""
+    words = re.split(r"[^a-z]+", file.stem.lower())
+    found = {CALLED[word] for word in words if word in CALLED}
+    return found.pop() if len(found) == 1 else None
 
 
 def _files(path: Path) -> list[Path]:

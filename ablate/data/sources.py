@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ablate.config.sections import CorpusConfig, PairsConfig
+from ablate.config.sections import CorpusConfig, DataConfig, PairsConfig
 from ablate.data import encoded, own
 from ablate.data.kinds import source_of
 from ablate.data.pair_texts import SOURCE, find_pairs
@@ -75,6 +75,23 @@ def _published(name: str, folder: Path) -> PublishedText | None:
     """Return the files of a published corpus, or None if `name` is another one."""
     corpus = {**PUBLISHED, **PUBLISHED_PAIRS}.get(name)
     return None if corpus is None else PublishedText(corpus, folder)
+
+
+def to_fetch(config: DataConfig, folder: str | Path) -> str:
+    """Say which corpus is missing that a section names, and how to get it; empty if none is.
+
+    What is known of a published corpus without its text is enough for a plan, and not for a trial.
+    """
+    if not isinstance(config, CorpusConfig | PairsConfig):
+        return ""
+    files = _published(config.name, Path(folder))
+    if files is None or all(files.path(part).is_file() for part in files.corpus.files):
+        return ""
+    source: Any = source_of(config, folder)
+    seal = Path(folder) / "encoded" / source.key(source.text()) / encoded.SEAL
+    if seal.is_file():  # whoever deleted the text has its tokens
+        return ""
+    return f"the corpus {config.name} is not fetched yet: {files.remedy}"
 
 
 def fetched() -> list[str]:

@@ -200,19 +200,24 @@ class PublishedText:
         self.check(split)
         return bytes_of_lines(self.path(split))
 
+    @property
+    def remedy(self) -> str:
+        """Return how to get the files."""
+        name = self.corpus.name
+        if self.corpus.home is None:
+            return f"`ablate data get {name} --from DIR` copies yours."
+        return f"`ablate data get {name}` fetches it; with `--from DIR`, it copies yours."
+
     def check(self, part: str) -> None:
         """Raise if a file is missing or is not the published one."""
         path, expected, name = self.path(part), self.corpus.sha256[part], self.corpus.name
-        remedy = f"`ablate data get {name}` fetches it; with `--from DIR`, it copies yours."
-        if self.corpus.home is None:
-            remedy = f"`ablate data get {name} --from DIR` copies yours."
         if not path.is_file():
-            raise CorpusError(f"the corpus {name} is missing: there is no {path}. {remedy}")
+            raise CorpusError(f"the corpus {name} is missing: there is no {path}. {self.remedy}")
         actual = sha256(path)
         if actual != expected:
             raise CorpusError(
                 f"{path} is not the published file: its SHA-256 should be {expected}, but it is "
-                f"{actual}. {remedy}"
+                f"{actual}. {self.remedy}"
             )
 
 

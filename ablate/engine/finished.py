@@ -25,6 +25,7 @@ from ablate.config.identity import digest
 from ablate.errors import AblateError
 from ablate.space.folders import folders, here
 from ablate.store import journal as journals
+from ablate.store.files import stamp
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord, study_key
 from ablate.store.workspace import Workspace, running_driver
@@ -35,7 +36,8 @@ SIMPLE = (str, bytes, int, float, bool, complex, type(None))
 CODE = (".py", ".toml", ".txt", ".so")  # of this package: what decides how a study is run
 VARIABLES = ("ABLATE_", "OMP_", "SOURCE_DATE_EPOCH")
 CHANGING = ("driver.json", "finished.json")  # of a study's folder: the lock, and the note itself
-LONGEST_PATH = 1000  # of a text in a study that might name a file
+LONGEST_PATH = 1000  # of a text in a study that might name a file or a folder
+MOST_FILES = 10_000  # in a folder that a study names: to look at more takes too long
 LIBRARIES = "site-packages"  # of other environments too: their versions are compared, not files
 SQLITE = "sqlite:///"
 # Every run of the database that shows the study or one of its trials, with all its tags.
@@ -180,16 +182,33 @@ def _described(value: Any) -> Iterator[object]:
 
 
 def _read(study: Study, described: Iterable[object]) -> list[object]:
-    """The hashes of the files that a study names, or that its file has imported, and of spaces."""
+    """The hashes of the files that a study names, or that its file has imported, and of spaces; and
+    the stamps of all files in the folders that a study names, as texts may be large."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     own = (file for file in modules if file and LIBRARIES not in file and is_users(file))
     imported = {str(Path(file).resolve()) for file in own}
     texts = {text for text in described if isinstance(text, str) and 0 < len(text) < LONGEST_PATH}
     beside = Path(study.file).resolve().parent
-    named = {str(place / text) for text in texts if "\0" not in text for place in (Path(), beside)}
+    paths = {path for text in texts if (path := _path(text))}
+    named = {str(place / path) for path in paths for place in (Path(), beside)}
     spaces = [path for folder in folders(Path(study.file)) for path in folder.glob("*.toml")]
-    paths = {study.file, *imported, *named, *map(str, here()), *map(str, spaces)}
-    return [(path, _hash(Path(path))) for path in sorted(paths) if os.path.isfile(path)]
+    files = {study.file, *imported, *named, *map(str, here()), *map(str, spaces)}
+    hashes = [(path, _hash(Path(path))) for path in sorted(files) if os.path.isfile(path)]
+    return [*hashes, *(one for path in sorted(named) for one in _stamps_in(path))]
+
+
+def _path(text: str) -> str:
+    """What a text of a study would be as a path; the name of a corpus may say that it is one."""
+    path = text.removeprefix("folder:")
+    return "" if "\0" in path else os.path.expanduser(path)
+
+
+def _stamps_in(folder: str) -> Iterator[tuple[str, list[int]]]:
+    """The stamps of the files below a folder."""
+    for number, (path, *_) in enumerate(_stamped(Path(folder))):
+        if number == MOST_FILES:
+            raise _Unknown
+        yield path, stamp(Path(path))
 
 
 def _code() -> Iterator[object]:

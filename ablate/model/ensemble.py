@@ -70,6 +70,9 @@ class Together(LanguageModel):
         members = sum(member.flops_per_token(steps) for member in self.members)
         return members + 2 * sum(p.numel() for p in self.gate.parameters())
 
+    def _of_experts(self) -> int:
+        return sum(member._of_experts() for member in self.members)
+
     @property
     def longest_window(self) -> int | None:
         """The longest window that every member can read."""

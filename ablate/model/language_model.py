@@ -149,13 +149,24 @@ class LanguageModel(nn.Module):
         """Estimate the operations of a forward pass over `steps` tokens: every weight that is not
         looked up is used once per token, and the output matrix once for each expert; attention
         counts its own. An encoder counts as if the source had as many tokens as the target."""
-        decoder = getattr(self.head, "decoder", None)
-        own = 0 if decoder is None or decoder.weight is None else decoder.weight.numel()
-        matrix = own or self.shapes.vocabulary * self.shapes.embedding
-        looked_up = sum(getattr(module, "looked_up", 0) for module in self.modules())
-        inner = num_parameters(self) - looked_up - own
+        inner = num_parameters(self) - num_looked_up(self) - self._own_output()
         attention = sum(m.operations(steps) for m in self.modules() if isinstance(m, Part))
-        return 2 * (inner + self.head.num_experts * matrix) + attention
+        return 2 * inner + self._of_experts() + attention
+
+    def logits_operations(self) -> int:
+        """Estimate the operations of a token's logits: those of every expert, and of the gate."""
+        gate, num_words = self.gate, self.shapes.vocabulary
+        by_word = sum(p.numel() for p in gate.parameters() if p.dim() == 2 and len(p) == num_words)
+        return self._of_experts() + 2 * (by_word - num_looked_up(gate))
+
+    def _of_experts(self) -> int:
+        matrix = self._own_output() or self.shapes.vocabulary * self.shapes.embedding
+        return 2 * self.head.num_experts * matrix
+
+    def _own_output(self) -> int:
+        """The size of an output matrix that is not tied."""
+        decoder = getattr(self.head, "decoder", None)
+        return 0 if decoder is None or decoder.weight is None else decoder.weight.numel()
 
     def features(self, ids_TB: Tensor, state: State, masks: Masks) -> tuple[Features, State]:
         """Return what the head may read at every token, and the state after the window."""
@@ -201,6 +212,11 @@ def num_parameters(model: LanguageModel) -> int:
     """
     own = sum(p.numel() for name, p in model.named_parameters() if not is_auxiliary(name))
     return own + sum(num_parameters(member) for member in model.members)
+
+
+def num_looked_up(module: nn.Module) -> int:
+    """The number of parameters that are looked up, not multiplied."""
+    return sum(getattr(part, "looked_up", 0) for part in module.modules())
 
 
 def is_auxiliary(name: str) -> bool:

@@ -55,6 +55,14 @@ class Regularizer(Masking):
         """Called after an update, to change parameters in place: back onto a constraint, or by a
         step of the regularizer's own."""
 
+    def operations(self, model: LanguageModel, tokens: int, passes: int) -> float:
+        """The operations for each training token of what it multiplies with matrices itself: in
+        `penalty`, `between` and `project`, with their backward passes.
+
+        `tokens` are computed at once, in as many `passes`. The passes are counted for it.
+        """
+        return 0
+
     num_passes = 1  # forward passes of a window, each with its own masks; losses are averaged
 
     def between(self, passes: Sequence[Pass]) -> Tensor | None:
@@ -64,3 +72,8 @@ class Regularizer(Masking):
     def check(self, model: LanguageModel) -> None:
         """Called with the model before training; raise a `CombinationError` if the model has
         nothing for it to act on."""
+
+
+def num_passes(regularizers: Sequence[Regularizer]) -> int:
+    """Return how many passes a window takes: as many as the regularizer that compares most."""
+    return max([1, *(each.num_passes for each in regularizers)])

@@ -129,8 +129,8 @@ FACTS: tuple[Fact[Told], ...] = (
     Fact("attempts", WHOLE, lambda t: len(t.journal.attempts), "how often it was started"),
     Fact("num_epochs", WHOLE, lambda t: len(t.journal.epochs), "epochs that it finished", "epochs"),
     Fact("operations", NUMBER, lambda t: operations_of(t.journal) or None,
-         "floating point operations of its training, estimated; null in older records and for "
-         "your own tasks"),
+         "floating point operations of its training, estimated, without the optimizer; null in "
+         "older records and for your own tasks"),
     Fact("host", TEXT, lambda t: t.attempt.host, "where it ran"),
     Fact("hardware", TEXT, lambda t: t.attempt.hardware, "on which processor or GPU"),
     Fact("versions", TEXT,

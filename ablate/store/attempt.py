@@ -40,7 +40,7 @@ class Attempt:
     not_compiled: str | None = None  # why training was eager although it should be compiled
     sources: Mapping[str, Any] | None = None  # the user's file -> its digest
     neutral: tuple[str, ...] | None = None  # settings that cannot change a result
-    operations: float | None = None  # estimated, per training token
+    operations: float | None = None  # estimated, per training token, without the optimizer
     without_effect: tuple[str, ...] | None = None  # settings with nothing to act on
     kept_outside: Kept | None = None
     output: tuple[str, ...] | None = None  # the last lines that a task printed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from ablate.config.config import Config
 from ablate.config.sections import TrainingConfig
@@ -50,8 +51,9 @@ def flops_per_token(
 
     # On the device "meta", the largest model takes no memory.
     assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
-    steps = sentence or config.sections["training"].window
-    return per_training_token(assembly.model, steps)
+    training: Any = config.training
+    steps = sentence or training.window
+    return per_training_token(assembly.model, assembly.regularizers, training, steps)
 
 
 def seconds_per_token(flops: Mapping[str, float], threads: int, precision: str) -> dict[str, float]:

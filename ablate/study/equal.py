@@ -28,8 +28,8 @@ def equal(
 
     Args:
         parameters: The number that no arm's model exceeds.
-        operations: Instead, the operations for each training token that no arm's model exceeds, as
-            `ablate plan` estimates them.
+        operations: Instead, the operations for each training token that no arm exceeds, without the
+            optimizer, as `ablate plan` estimates them.
         vocabulary: The number of tokens that the corpus of the scale has.
         by: The fields that set an arm's size, each with the step in which it grows:
             `{"backbone.units": 4, "backbone.feed_forward_units": 1}`. The first becomes as large as

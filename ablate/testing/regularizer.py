@@ -14,6 +14,7 @@ from ablate.config.streams import Streams
 from ablate.model.assemble import assemble
 from ablate.model.masks import Chance, Masks
 from ablate.testing.subject import (
+    NUM_TOKENS,
     VOCABULARY,
     SmallModel,
     Subject,
@@ -41,6 +42,7 @@ def off_is_the_identity(subject: Subject) -> None:
     require(off.penalty(small.run(), small.model) is None, "penalty() returns a term.")
     require(off.auxiliary(small.model, small.text) is None, "auxiliary() has parameters.")
     require(off.num_passes == 1, f"{off.num_passes} passes instead of 1.")
+    require(off.operations(small.model, NUM_TOKENS, 1) == 0, "operations() counts some.")
     off.project(small.model)
     require_equal(before, weights(small.model), "changed by project()")
 

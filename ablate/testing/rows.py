@@ -11,6 +11,7 @@ from torch import Tensor
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
 from ablate.model.masks import Chance, Masks
+from ablate.model.regularizer import num_passes
 from ablate.model.rows import Rows, share_of
 from ablate.testing.subject import ROWS, STEPS, SmallModel, Subject, require
 
@@ -58,7 +59,7 @@ def _backward(small: SmallModel, rows: Rows) -> Tensor:
     model, passes, share = small.model, list[Any](), (rows.end - rows.first) / rows.total
     state = tuple(rows.of(each, 1) for each in model.initial_state(rows.total))
     chance = Chance(Streams(3), 0, rows=None if rows == WHOLE else rows)
-    for twin in range(max([1, *(each.num_passes for each in small.regularizers)])):
+    for twin in range(num_passes(small.regularizers)):
         masks = Masks(small.regularizers, Chance(Streams(3), 0, twin, rows=chance.rows))
         passes.append(model(rows.of(small.ids, 1), state, masks))
     targets_N = rows.of(small.targets.view(STEPS, ROWS), 1).flatten()

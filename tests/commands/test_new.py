@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -68,11 +69,14 @@ def test_its_test_passes_as_its_user_runs_it(folder):
         (["class.py", "--technique", "head"], "a name in snake_case"),
         (["study"], "a name that ends in .py"),
         (["no/where.py"], "there is no folder no"),
+        (["b.py", "--corpus", "ptbb"], "unknown corpus 'ptbb'. Did you mean 'ptb'? Expected one"),
+        (["b.py", "--corpus", "folder:gone"], "A folder of text needs train.txt, valid.txt and"),
+        (["b.py", "--corpus", "multi30k"], "'multi30k' has pairs of sentences"),
     ],
 )
 def test_what_is_refused_writes_nothing(folder, capsys, words, message):
     (folder / "there.py").write_text("mine")
-    assert main(["new", *words]) == 2
+    assert main(["new", *words]) == (3 if "--corpus" in words else 2)  # the errors' own statuses
     assert message in capsys.readouterr().err
     assert [path.name for path in folder.iterdir()] == ["there.py"]
     assert (folder / "there.py").read_text() == "mine"
@@ -85,8 +89,22 @@ def test_a_technique_is_not_written_over_a_test(folder):
 
 
 def test_a_study_reads_the_corpus_that_is_named(folder):
-    assert main(["new", "mine.py", "--corpus", "my text"]) == 0
+    (folder / "text.txt").write_text("a b c\n" * 100)
+    assert main(["data", "add", "my_text", "text.txt"]) == 0
+    assert main(["new", "mine.py", "--corpus", "my_text"]) == 0
     (scale,) = load(folder / "mine.py").scales.values()
-    assert scale.corpus == "my text"
+    assert scale.corpus == "my_text"
     with pytest.raises(SystemExit):
         main(["new", "other.py", "--task", "--corpus", "mine"])
+
+
+def test_a_corpus_that_is_not_fetched_is_named_by_the_study_s_plan_too(folder, capsys):
+    """Of Penn Treebank, all that a plan needs is known without the text."""
+    missing = "the corpus ptb is not fetched yet: `ablate data get ptb` fetches it"
+    assert main(["new", "mine.py", "--corpus", "ptb"]) == 0
+    assert missing in capsys.readouterr().out
+    assert main(["plan", "mine.py"]) == 0
+    assert missing in capsys.readouterr().out
+    assert main(["plan", "mine.py", "--format", "json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert [note for note in notes if missing in note] == notes[:1]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 from ablate.model.fast.ssd import ssd, ssd_plain
 from ablate.model.masks import OFF
@@ -98,7 +99,9 @@ def block_by_hand(u, read, s, w):
         decay = np.exp(-np.exp(w["log_decay"][head]) * d)
         s[head] = decay * s[head] + d * np.outer(x[own], b[shared])
         y[own] = s[head] @ c[shared] + w["skip"][head] * x[own]
-    return u + w["weight_out"] @ rms_norm(y * silu(z), w["inner_norm.scale"]), read, s
+    gated, gain = (y * silu(z)).reshape(2, 4), w["inner_norm.scale"].reshape(2, 4)
+    y = np.concatenate([rms_norm(*each) for each in zip(gated, gain, strict=True)])
+    return u + w["weight_out"] @ y, read, s
 
 
 @pytest.mark.parametrize("convolution", [1, 4])
@@ -127,6 +130,16 @@ def test_layers_are_a_loop(build, convolution):
             assert kept.shape == (convolution - 1, 20)
             if len(kept):
                 np.testing.assert_allclose(kept, np.stack(read[-3:]), rtol=0, atol=1e-9)
+
+
+def test_results_of_one_group_keep_their_ids():
+    """The norm of several groups was mended, and that of one group is as it was."""
+    one, two = (
+        resolve({**MAMBA2, "backbone.groups": groups, "head": "softmax", "optimizer": "sgd"})
+        for groups in (1, 2)
+    )
+    assert [each.identity["backbone"]["version"] for each in (one, two)] == [1, 2]
+    assert "backbone version" not in one.beside and two.beside["backbone version"] == 2
 
 
 def test_steps_and_decays_start_in_their_ranges(build):

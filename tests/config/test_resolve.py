@@ -168,7 +168,8 @@ def defaults() -> dict[str, dict[str, Any]]:
         for name in registry.names(slot):
             technique = registry.get(slot, name)
             if technique.module.startswith("ablate."):
-                parts[f"{slot} {name}, version {technique.version}"] = technique.config
+                version = technique.version_of(technique.config())
+                parts[f"{slot} {name}, version {version}"] = technique.config
     return {
         part: {
             info.name: "required" if info.required else fields.plain(info.default)

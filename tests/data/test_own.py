@@ -81,6 +81,48 @@ def test_a_folder_is_read_in_order_or_as_it_is_split(tmp_path, data):
         own.add("again", done, data, (90.0, 5.0, 5.0))
 
 
+def folder_of(tmp_path, *names: str) -> Path:
+    """A folder of files with one line each: the file's place among `names`."""
+    (tmp_path / "given").mkdir()
+    for number, name in enumerate(names):
+        (tmp_path / "given" / name).write_text(json.dumps({"text": f"line {number}"}))
+    return tmp_path / "given"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.jsonl", "validation.jsonl", "test.jsonl"),
+        ("train.jsonl", "dev.jsonl", "test.jsonl"),
+        ("wiki.train.jsonl", "wiki.val.jsonl", "wiki.test.jsonl"),
+        ("Train-0000-of-0001.jsonl", "Valid-0000-of-0001.jsonl", "Test-0000-of-0001.jsonl"),
+    ],
+)
+def test_a_split_that_was_given_stays_under_its_usual_names(tmp_path, data, names):
+    assert own.add("mine", folder_of(tmp_path, *names), data).shares == ()
+    assert read(data) == [["line 0"], ["line 1"], ["line 2"]]
+
+
+def test_a_split_may_be_given_in_parts(tmp_path, data):
+    names = ("train-0-of-2.jsonl", "train-1-of-2.jsonl", "dev.jsonl", "test.jsonl")
+    own.add("mine", folder_of(tmp_path, *names), data)
+    assert read(data) == [["line 0", "line 1"], ["line 2"], ["line 3"]]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train.txt", "test.txt"), r"no file after valid\. Expected: .*, dev, val, for every"),
+        (("a.txt", "b.txt", "test.txt"), r"test\.txt is named after the split test, and a\.txt"),
+        (("train.txt", "dev.txt", "test.txt", "more.txt"), r"and more\.txt after none"),
+        (("dev.txt", "train_and_test.txt"), r"train_and_test\.txt after none, or after several"),
+    ],
+)
+def test_given_splits_are_never_mixed_by_shares(tmp_path, data, names, message):
+    with pytest.raises(CorpusError, match=message):
+        own.add("mine", folder_of(tmp_path, *names), data)
+
+
 def test_it_is_a_corpus_like_any_other(text, data, monkeypatch, tmp_path):
     own.add("mine", text, data)
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ablate.data.published import SPLITS
 from ablate.engine import finished
 from ablate.engine import run as engine_run
 from ablate.engine.run import Ended, RunOptions, run_study
@@ -116,6 +117,33 @@ def test_whatever_has_changed_is_seen_to_by_a_whole_run(run, study, workspace, c
     assert planned and again.summary.arms == first.summary.arms
     _, planned = run(study)
     assert not planned, "it is whole again, and noted again"
+
+
+@pytest.mark.parametrize("named", ["folder:{}", "{}"])
+def test_an_edited_text_is_seen_to_by_a_whole_run(run, study, workspace, tmp_path, named) -> None:
+    """The text lies in a folder of the user's, and trials of another text are other trials."""
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for split in SPLITS:
+        (folder / f"{split}.txt").write_text("a b c d e f\n" * 200)
+    reads = replace(study, scales={"s": Scale(seeds=2, corpus=named.format(folder))})
+    first, _ = run(reads)
+    assert not run(reads)[1]
+    (folder / "train.txt").write_text("f e d c b a\n" * 200)
+    again, planned = run(reads)
+    assert planned and again.record.corpus_digest != first.record.corpus_digest
+    assert not run(reads)[1]
+
+
+def test_a_study_that_names_a_large_folder_has_no_note(
+    study, workspace, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "train.txt").write_text("a")
+    reads = replace(study, scales={"s": Scale(seeds=2, corpus=str(tmp_path / "text"))})
+    assert finished.made_from(reads, "s", workspace, "") is not None
+    monkeypatch.setattr(finished, "MOST_FILES", 0)
+    assert finished.made_from(reads, "s", workspace, "") is None
 
 
 def test_a_damaged_journal_is_an_error_as_before(run, study, workspace) -> None:

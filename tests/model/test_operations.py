@@ -7,12 +7,15 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from ablate.config.streams import Streams
 from ablate.model.encoder_decoder import EncoderDecoder
+from ablate.model.masks import Chance, Masks
 from ablate.model.mixture import log_probs
 from ablate.model.operations import per_training_token
+from ablate.model.regularizer import num_passes
 from ablate.testing import SmallModel
 
-STEPS, ROWS, WIDTH = 50, 2, 64
+STEPS, ROWS, ROWS_OF_UPDATE, WIDTH = 50, 2, 3, 64
 SIZES = {"embedding.size": WIDTH, "backbone.units": WIDTH, "backbone.num_layers": 1}
 STATE, HEADS = 16, 4
 MAMBA2 = {"backbone.state": STATE, "backbone.heads": HEADS, "backbone.groups": 2}
@@ -73,10 +76,78 @@ def test_those_of_a_transformer_are_what_torch_counts(settings):
     assert model.flops_per_token(2 * STEPS) - estimate == 2 * 4 * WIDTH * STEPS
 
 
+def counted_step(small: SmallModel) -> float:
+    """The products of an update, for each token: all passes and penalties, with their gradients,
+    and projections."""
+    ids = small.ids[:1].repeat(STEPS, 1)
+    targets_N = torch.zeros(ids.numel(), dtype=torch.long)
+    with FlopCounterMode(display=False) as count:
+        passes = [
+            small.model(
+                ids,
+                small.model.initial_state(ids.shape[1]),
+                Masks(small.regularizers, Chance(Streams(3), 0, twin)),
+            )
+            for twin in range(num_passes(small.regularizers))
+        ]
+        terms = [-log_probs(p.mixture).gather(1, targets_N[:, None]).mean() for p in passes]
+        for own in small.regularizers:
+            terms += [own.penalty(p, small.model) for p in passes]
+            terms += [own.between(passes)]
+        sum(term for term in terms if term is not None).backward()
+        for own in small.regularizers:
+            own.project(small.model)
+    return count.get_total_flops() / ids.numel()
+
+
+KAPPA, PAST, FRAGE = (
+    f"regularizer.{name}"
+    for name in ("fraternal_dropout.kappa", "past_decode.weight", "frage.weight")
+)
+MOS = {"head": "mos", "head.experts": 3, "head.bias": False}
+GATED = {"gate": "iog", "gate.units": 24}
+OUTPUT = {KAPPA: 0.5, "regularizer.fraternal_dropout.on": "output"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {KAPPA: 0.5},
+        {KAPPA: 0.5, **MOS},
+        {KAPPA: 0.5, **GATED},
+        {KAPPA: 0.5, "head.logit_cap": 5.0},
+        OUTPUT,
+        {PAST: 0.5},
+        {PAST: 0.5, **MOS},
+        {PAST: 0.5, **GATED},
+        {PAST: 0.5, KAPPA: 0.5},
+        {FRAGE: 0.5, "regularizer.frage.units": 48},
+        {FRAGE: 0.5, KAPPA: 0.5},
+        {"regularizer.column_norm.norm": 1.0, "regularizer.l2.output": 0.5},
+    ],
+    ids=str,
+)
+def test_what_regularizers_add_is_what_torch_counts(values):
+    chosen = {slot: values[slot] for slot in ("head", "gate") if slot in values}
+    sizes = {**SIZES, "training.batch_size": ROWS_OF_UPDATE, "head.bias": False}
+    plain = {name: value for name, value in values.items() if not name.startswith("regularizer")}
+    small, without = (
+        SmallModel({"backbone": "gru", **chosen}, {**sizes, **own}) for own in (values, plain)
+    )
+    estimates = [
+        per_training_token(one.model, one.regularizers, one.config.training, STEPS)
+        for one in (small, without)
+    ]
+    counts = [counted_step(one) for one in (small, without)]
+    assert estimates == pytest.approx(counts, rel=0.04)
+    assert estimates[0] - estimates[1] == pytest.approx(counts[0] - counts[1], rel=0.04, abs=1)
+
+
 def test_training_takes_three_passes_and_a_gate_over_a_frozen_model_little_more_than_one():
-    model = SmallModel({"backbone": "gru", "gate": "iog"}, {**SIZES, "gate.units": 4}).model
+    small = SmallModel({"backbone": "gru", "gate": "iog"}, {**SIZES, "gate.units": 4})
+    model, training = small.model, small.config.training
     forward = model.flops_per_token(STEPS)
-    assert per_training_token(model, STEPS) == 3 * forward
+    assert per_training_token(model, (), training, STEPS) == 3 * forward
     model.train_only_gate()
     trained = sum(p.numel() for name, p in model.named_parameters() if name.startswith("gate."))
-    assert per_training_token(model, STEPS) == forward + 4 * trained < 2 * forward
+    assert per_training_token(model, (), training, STEPS) == forward + 4 * trained < 2 * forward

@@ -1,4 +1,4 @@
-"""What each arm's training cost: tokens, operations and seconds a seed.
+"""What each arm's training cost: tokens, operations without the optimizer, and seconds a seed.
 
 An arm that trains on more than the arm it is compared with may be better for that alone, which a
 table has to say.
@@ -47,8 +47,8 @@ def cost_table(summary: Summary) -> Table:
         title=f"{summary.record.key}: cost of a seed",
         notes=[
             "A seed's training with all that it builds on: training tokens (exact), operations "
-            "(estimated, in floating point; empty where a trial did not record them) and seconds "
-            "of its epochs. Searches are not included."
+            "(in floating point, estimated, without the optimizer; empty where a trial did not "
+            "record them) and seconds of its epochs. Searches are not included."
         ],
         cautions=[*cautions(summary)],
     )

@@ -238,8 +238,8 @@ def _notes(found: OverRungs) -> Iterator[str]:
         named = ", ".join(f"{arm} with {other}" for arm, other in elsewhere.items())
         yield f"Not compared with the base arm, which 'base' then stands for: {named}."
     yield (
-        "Compute: operations of a seed's training. Base needs: the compute at which the base's "
-        "curve E + A C^-a reaches the arm's loss, over the arm's own."
+        "Compute: operations of a seed's training, without the optimizer. Base needs: the compute "
+        "at which the base's curve E + A C^-a reaches the arm's loss, over the arm's own."
     )
     if any(row.needed and row.needed.beyond for row in found.rows):
         yield "*: more than the base has on the largest rung; its curve is extrapolated."

@@ -4,8 +4,9 @@
     S_t = a_t S_{t-1} + d_t x_t B_t',    y_t = S_t C_t + D x_t,    a_t = exp(-exp(A) d_t)
     u <- u + W_out RMSNorm(y * SiLU(z))
 
-Every head has P units of x, a state S of P x N, a step d, and the numbers A and D; a group of heads
-shares B and C. A window is computed in chunks (`fast/ssd.py`, the paper's SSD).
+Every head has P units of x, a state S of P x N, a step d, and the numbers A and D. Groups are of R
+heads in a row: head h reads B and C of group h // R. RMSNorm is of each group's units by itself. A
+window is computed in chunks (`fast/ssd.py`, the paper's SSD).
 
 Shape suffixes: I units of x and z, D heads, in G groups of R, P units of a head, N numbers of B and
 of C; C channels of the convolution, K words before the window; others as in `flow.py`.
@@ -45,7 +46,7 @@ class Mamba2Config:
     units: int = setting(200, doc="units of every block's input and output", low=1)
     expansion: int = setting(2, doc="units of x and z, as a multiple", low=1)
     heads: int = setting(8, doc="heads among which the units of x are divided", low=1)
-    groups: int = setting(1, doc="groups of heads; the heads of a group share B and C", low=1)
+    groups: int = setting(1, doc="groups of heads; heads of a group share B, C and a norm", low=1)
     state: int = setting(64, doc="N: numbers in the state for each unit of x", low=1)
     convolution: int = setting(4, doc="words that the convolution reads; 1: none", low=1)
     smallest_step: float = setting(0.001, doc="smallest d at first, before its input", low=1e-6)
@@ -67,7 +68,8 @@ class Mamba2Block(nn.Module):
         self.bias_step = nn.Parameter(torch.empty(heads))
         self.log_decay = nn.Parameter(torch.empty(heads))  # A
         self.skip = nn.Parameter(torch.empty(heads))  # D
-        self.inner_norm = stream.Norm(inner, centred=False)
+        groups = config.groups
+        self.inner_norm = stream.Norm(groups, inner // groups, centred=False)
         self.weight_out = nn.Parameter(torch.empty(units, inner))
 
     def initial_state(self, rows: int) -> State:
@@ -85,7 +87,8 @@ class Mamba2Block(nn.Module):
         s_BGRPN = states[1].movedim(1, 0).unflatten(1, heads)
         y_TBGRP, s_BGRPN = ssd(*window, a_GR, s_BGRPN)
         y_TBGRP = y_TBGRP + self.skip.view_as(a_GR)[..., None] * window[0]
-        y_TBI = self.inner_norm(y_TBGRP.flatten(2) * F.silu(z_TBI))
+        gated_TBI = y_TBGRP.flatten(2) * F.silu(z_TBI)
+        y_TBI = self.inner_norm(gated_TBI.unflatten(-1, heads)).flatten(2)
         after_DBPN = s_BGRPN.flatten(1, 2).movedim(1, 0)
         return u_TBH + F.linear(y_TBI, self.weight_out), inputs_KBC, after_DBPN
 
@@ -116,6 +119,8 @@ class Mamba2Block(nn.Module):
     "backbone",
     "mamba2",
     config=Mamba2Config,
+    # In version 1 the norm before W_out was of all groups together.
+    version=lambda config: 1 if config.groups == 1 else 2,
     paper="dao2024mamba2",
     equation="Section 7 (the block, Figure 6) over Section 6 (SSD)",
     departures=(

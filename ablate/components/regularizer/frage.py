@@ -133,6 +133,16 @@ class Frage(Regularizer):
         self.discriminator = Discriminator(width, self.config.units or width, frequent_V)
         return self.discriminator
 
+    def operations(self, model: LanguageModel, tokens: int, passes: int) -> float:
+        """Of all words at once: the penalty, whose gradient is that of word vectors alone, and the
+        discriminator's step, whose gradient is not that of word vectors."""
+        if self.discriminator is None:
+            return 0
+        own = self.discriminator
+        hidden, score = 2 * own.hidden.weight.numel(), 2 * own.score.weight.numel()
+        penalty, step = 2 * (hidden + score), 2 * hidden + 3 * score
+        return model.shapes.vocabulary * (passes * penalty + step) / tokens
+
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
         if self.discriminator is None:
             return None

@@ -21,9 +21,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ablate.components import Mixture, Pass, Regularizer, register, setting
+from ablate.components import LanguageModel, Mixture, Pass, Regularizer, register, setting
 from ablate.model.fast.mixture_gradient import token_chunks
+from ablate.model.language_model import Embedding
 from ablate.model.mixture import expert_logits
+from ablate.model.operations import FORWARD_PASSES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,13 @@ def _squared_in_chunk(first: Mixture, second: Mixture, rows: slice) -> Tensor:
     return (expert_logits(first, rows) - expert_logits(second, rows)).square().sum()
 
 
+def _has_own_logits(model: LanguageModel) -> bool:
+    """Whether `logits_difference` needs the logits of every token."""
+    if any(True for _ in model.gate.parameters()) or model.head.logit_cap is not None:
+        return True
+    return model.head.reads_words and not isinstance(model.embedding, Embedding)
+
+
 @register(
     "regularizer",
     "fraternal_dropout",
@@ -94,6 +103,16 @@ class FraternalDropout(Regularizer):
     def __init__(self, config: FraternalDropoutConfig) -> None:
         self.config = config
         self.num_passes = 1 if config.off else 2
+
+    def operations(self, model: LanguageModel, tokens: int, passes: int) -> float:
+        """W'W, once for all tokens, and d' (W'W); or the logits of both passes, which are
+        computed a second time for their gradients."""
+        if self.config.off or self.config.on != "logits":
+            return 0
+        if _has_own_logits(model):
+            return 2 * (1 + FORWARD_PASSES) * model.logits_operations()
+        vocabulary, width = model.shapes.vocabulary, model.shapes.embedding
+        return FORWARD_PASSES * 2 * width**2 * (vocabulary / tokens + model.head.num_experts)
 
     def between(self, passes: Sequence[Pass]) -> Tensor | None:
         if self.config.off:

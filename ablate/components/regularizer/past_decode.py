@@ -40,6 +40,7 @@ from ablate.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, to
 from ablate.model.fast.precision import full
 from ablate.model.fast.stored_gradients import summed_by_chunk
 from ablate.model.mixture import log_probs_of
+from ablate.model.operations import FORWARD_PASSES
 from ablate.model.pointer import without_pointer
 from ablate.model.projection import Projection
 
@@ -107,6 +108,14 @@ class PastDecode(Regularizer):
         sizes = (model.shapes.vocabulary, model.shapes.embedding)
         self.decoder = PastDecoder(*sizes, bias=self.config.bias == "own")
         return self.decoder
+
+    def operations(self, model: LanguageModel, tokens: int, passes: int) -> float:
+        """The logits once more, and the products of `past_nll`, in every pass."""
+        if self.decoder is None:
+            return 0
+        vocabulary, width = model.shapes.vocabulary, model.shapes.embedding
+        own = 2 * (vocabulary * width + width**2 + width * vocabulary)
+        return passes * FORWARD_PASSES * (model.logits_operations() + own)
 
     def penalty(self, passed: Pass, model: LanguageModel) -> Tensor | None:
         if self.decoder is None:

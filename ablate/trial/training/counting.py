@@ -17,7 +17,7 @@ from ablate.model import ngram
 from ablate.model.evaluator import Reading
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.task import AtOnce, Conclusion, Place, splits_of
-from ablate.trial.training.evaluation import metrics_beside, per_byte
+from ablate.trial.training.evaluation import metrics_beside, per_byte, per_character
 
 
 class Counting(AtOnce):
@@ -33,7 +33,7 @@ class Counting(AtOnce):
 
     def conclude(self) -> Conclusion:
         """Count the n-grams, tune their weights on valid, and judge the splits."""
-        corpus, config = self.corpus, self.config
+        corpus, config, level = self.corpus, self.config, self.trial.config.corpus.level
         ngrams = ngram.fit(corpus.splits["train"], corpus.num_words, corpus.eos, config.order)
         counts = ngram.tuned(ngrams, config.cache_window, corpus.splits["valid"])
         splits = splits_of(self.trial)
@@ -41,7 +41,8 @@ class Counting(AtOnce):
         metrics = {f"weight_{part}": weight for part, weight in counts.weights.items()}
         for split, values in log_probs.items():
             nll = -float(values.mean())
-            own = {"nll": nll, "ppl": perplexity(nll), **per_byte(corpus, nll, split)}
+            bits = per_character(level, nll) | per_byte(corpus, nll, split)
+            own = {"nll": nll, "ppl": perplexity(nll), **bits}
             metrics |= {f"{split}_{name}": value for name, value in own.items()}
         reading = Reading((), corpus, counts=counts)
         metrics |= metrics_beside(reading, self.trial.config, splits)

@@ -107,14 +107,18 @@ def _metrics(
         of = next((metric.of for metric in registry.get("evaluator", name).metrics), SPLIT)
         for split in splits if of == SPLIT else (of,):
             values = _measured(reading, evaluator, name, split)
-            if level == "character" and "nll" in values:
-                values["bits_per_character"] = values["nll"] / math.log(2)
             if "nll" in values:
                 exact = values.get("exact_nll", values["nll"])
+                values |= per_character(level, values["nll"])
                 values |= per_byte(reading.text, exact, split)
             for metric, value in values.items():
                 metrics[prefix + reported_name(metric, of, split)] = value
     return metrics
+
+
+def per_character(level: str, nll: float) -> dict[str, float]:
+    """The bits per character, by their name, where a token is a character or the end of a line."""
+    return {"bits_per_character": nll / math.log(2)} if level == "character" else {}
 
 
 def per_byte(text: TrainingText, nll: float, split: str) -> dict[str, float]:

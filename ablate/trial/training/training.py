@@ -29,7 +29,7 @@ from ablate.model.flow import Pass, State
 from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
-from ablate.model.regularizer import Regularizer
+from ablate.model.regularizer import Regularizer, num_passes
 from ablate.model.rows import check_rows
 from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
@@ -101,7 +101,8 @@ class Training:
         self.takes_over = any(taken)
         if config.training.only_gate:
             self.model.train_only_gate()
-        self.operations = per_training_token(self.model, self.reader.steps)
+        each = self.regularizers, config.training, self.reader.steps
+        self.operations = per_training_token(self.model, *each)
         self.rates = Rates(config.schedule.make(), self.reader, config.training.epochs)
         self._make_optimizer()
 
@@ -296,7 +297,7 @@ class Training:
 
     def _passes(self, part: Part, chance: Chance) -> list[Pass]:
         """One forward pass, or as many as a regularizer compares, under masks of their own."""
-        passes = max([1, *(r.num_passes for r in self.regularizers)])
+        passes = num_passes(self.regularizers)
         chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
         # What is compiled leaves no notes.
         first = not isinstance(chance, Given) and self.without_effect is None

@@ -56,6 +56,18 @@ def test_n_grams_alone(concluded):
     assert found.num_parameters == model.num_ngrams
 
 
+def test_of_characters_it_reports_bits_for_each_character_of_the_text(concluded):
+    """As a trained model does; a line's end is a character too."""
+    found, corpus = concluded({"corpus.level": "character"})
+    for split, log_probs in found.token_log_probs.items():
+        text = corpus.text(corpus.splits[split])
+        bits = -log_probs.sum() / math.log(2)
+        assert len(text) == len(log_probs) + 1  # nothing predicts the first
+        expected = pytest.approx(bits / (len(text) - 1))
+        assert found.metrics[f"{split}_bits_per_character"] == expected
+    assert "valid_bits_per_character" not in concluded()[0].metrics
+
+
 def test_a_cache_beside_them_with_the_weight_that_is_best_on_valid(concluded):
     found, corpus = concluded({"ngram.cache_window": 50})
     share = found.metrics["weight_cache"]
