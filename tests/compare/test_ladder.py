@@ -86,7 +86,9 @@ def test_the_trend_is_a_t_test_over_the_slopes_that_numpy_fits_to_each_seed():
     [
         (GROWING, "grows, holds"),
         (STEADY, "holds"),
-        (FADING, "shrinks, worse"),
+        (FADING, "shrinks, not shown to hold"),
+        ((0.05, 0.0, -0.05, -0.1), "shrinks, worse"),
+        ((-0.2, -0.15, -0.1, -0.05), "grows, worse"),
         ((0.0,) * 4, "not shown to hold"),
         ((0.006, -0.004, 0.004, 0.12), "grows, holds"),
         ((-0.1, -0.06, -0.02, 0.0), "grows, not shown to hold"),
@@ -97,12 +99,30 @@ def test_the_words_say_what_is_shown_of_the_gain(gains, words):
     assert row.verdict == words
 
 
-def test_what_holds_needs_a_gain_on_the_largest_rung_too():
+TENFOLD = (1e9, 1e10, 1e11, 1e12)
+
+
+def of_a_factor(factor):
+    """The gains of an arm that always needs so many times less compute than the base."""
+    return tuple(2.0 * (c / 1e9) ** -0.2 * (1 - factor**-0.2) for c in TENFOLD)
+
+
+def test_an_arm_that_is_better_on_every_rung_is_not_worse_where_its_line_crosses_0():
+    found = found_of({"a": of_a_factor(1.5)}, noise=0.001, compute=TENFOLD)
+    (row,) = found.over
+    assert {one.gain.verdict for one in found.rows if one.gain} == {Verdict.BETTER}
+    assert row.beyond.verdict == Verdict.WORSE
+    assert row.verdict == "shrinks, not shown to hold"
+
+
+def test_what_holds_or_is_worse_is_so_on_the_largest_rung():
     better, undecided, worse = Verdict.BETTER, Verdict.UNDECIDED, Verdict.WORSE
     assert trend.hold_of(better, better) == Hold.HOLDS
     assert trend.hold_of(undecided, better) == Hold.NOT_SHOWN
     assert trend.hold_of(better, undecided) == Hold.NOT_SHOWN
-    assert trend.hold_of(better, worse) == Hold.WORSE
+    assert trend.hold_of(better, worse) == Hold.NOT_SHOWN
+    assert trend.hold_of(undecided, worse) == Hold.NOT_SHOWN
+    assert {trend.hold_of(worse, beyond) for beyond in (better, worse, undecided)} == {Hold.WORSE}
     assert [trend.trend_of(v) for v in (better, worse, undecided)] == [*Trend]
 
 
@@ -177,11 +197,14 @@ def test_the_sentence_says_what_the_base_needs_and_what_is_extrapolated():
     said = sentence(found.over[0], found)
     assert said.startswith("a, on rung 48: base needs ")
     assert "as much compute to get there, extrapolated beyond the ladder; no trend" in said
+    assert "no trend of its gain in perplexity is shown" in said
     assert said.endswith(
         "it still holds at 10 times the compute of 48, where the line is extrapolated."
     )
-    shrunk = found_of({"a": FADING})
-    assert "shrinks with compute, and it is lost" in sentence(shrunk.over[0], shrunk)
+    lost = found_of({"a": (0.05, 0.0, -0.05, -0.1)})
+    assert sentence(lost.over[0], lost).endswith(
+        "; its gain in perplexity shrinks with compute, and the arm is worse on rung 48."
+    )
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])

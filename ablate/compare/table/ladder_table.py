@@ -18,15 +18,15 @@ from ablate.results.replication import counted, plural
 from ablate.store.study_record import study_key
 
 Row = RungRow | OverRow
-OF_TREND = {  # what is said of a gain, and of what is left of it
-    Trend.GROWS: "its gain grows with compute",
-    Trend.SHRINKS: "its gain shrinks with compute",
-    Trend.NONE: "no trend of its gain is shown",
+OF_TREND = {  # what is said of a gain in the metric's unit
+    Trend.GROWS: "its gain in {} grows with compute",
+    Trend.SHRINKS: "its gain in {} shrinks with compute",
+    Trend.NONE: "no trend of its gain in {} is shown",
 }
-OF_HOLD = {
-    Hold.HOLDS: "it still holds",
-    Hold.NOT_SHOWN: "it is not shown to hold",
-    Hold.WORSE: "it is lost, the arm being worse,",
+OF_HOLD = {  # what is said of what is left of it
+    Hold.HOLDS: "it still holds {beyond}",
+    Hold.NOT_SHOWN: "it is not shown to hold {beyond}",
+    Hold.WORSE: "the arm is worse on rung {largest}",
 }
 
 
@@ -73,9 +73,10 @@ def sentence(row: OverRow, found: OverRungs) -> str:
         gets = f"{row.against} needs {_as_much(row.needed)} to get there{beyond}"
     if row.reason:
         return f"{row.arm}, on rung {largest}: {gets}. Over all rungs: {row.reason}."
-    trend, hold = OF_TREND[row.trend], OF_HOLD[row.hold]
-    at = f"at {found.times:g} times the compute of {largest}, where the line is extrapolated"
-    return f"{row.arm}, on rung {largest}: {gets}; {trend}, and {hold} {at}."
+    beyond = f"at {found.times:g} times the compute of {largest}, where the line is extrapolated"
+    trend = OF_TREND[row.trend].format(row.of.metric.shown)
+    hold = OF_HOLD[row.hold].format(beyond=beyond, largest=largest)
+    return f"{row.arm}, on rung {largest}: {gets}; {trend}, and {hold}."
 
 
 def needs(needed: Equivalent | None, mark: str = "*") -> str:
