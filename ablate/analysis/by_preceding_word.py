@@ -7,10 +7,11 @@ word w,
 
     D(w) = sum over sentences of d after w / number of tokens after w,
 
-gets a confidence interval from the paired bootstrap over sentences: whole sentences are drawn with
-replacement, each with all its tokens of both trials, and D(w) is computed for each draw; the
-interval lies between the percentiles. Every word has its own interval, not corrected for the number
-of words. Words that occur in fewer than ten sentences have none.
+gets a confidence interval from the paired bootstrap over sentences: blocks of neighbouring
+sentences are drawn with replacement, each with all its tokens of both trials, and D(w) is computed
+for each draw, as by `ablate tokens` (`compare/statistics/tokens.py`). Every word has its own
+interval, not corrected for the number of words. Words that occur in fewer than ten sentences have
+none, and no word has one in a text of fewer than forty.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from ablate.analysis.by_frequency import cells, columns, legend
 from ablate.analysis.drawing import label
 from ablate.analysis.subject import Subject, check_same_text, distinct_names
 from ablate.compare.plots import style
+from ablate.compare.statistics.tokens import ratio_intervals
 from ablate.config.fields import setting
 from ablate.config.metrics import PERPLEXITY
 from ablate.data.encoding import UNKNOWN
 
 MIN_SENTENCES = 10  # with a word, for an interval
-AT_A_TIME = 2_000_000  # numbers (draws by sentences) in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,34 +55,6 @@ def by_sentence(
     counted = groups >= 0
     cells = sentences[counted] * shape[1] + groups[counted]
     return np.bincount(cells, values[counted], minlength=shape[0] * shape[1]).reshape(shape)
-
-
-def bootstrap_ratios(
-    sums_SK: np.ndarray, counts_SK: np.ndarray, draws: int, seed: int = 0
-) -> np.ndarray:
-    """Sum / count of K groups, from sentences drawn with replacement, [draws, K].
-
-    NaN where a draw has no token of a group.
-    """
-    num = len(sums_SK)
-    rng = np.random.default_rng(seed)
-    size = max(1, AT_A_TIME // num)
-    ratios = []
-    for start in range(0, draws, size):
-        # How often each sentence is drawn: the sums then are one product of matrices.
-        times_RS = rng.multinomial(num, [1 / num] * num, size=min(size, draws - start)).astype(
-            float
-        )
-        sums_RK, counts_RK = times_RS @ sums_SK, times_RS @ counts_SK
-        missing = np.full(sums_RK.shape, np.nan)
-        ratios.append(np.divide(sums_RK, counts_RK, out=missing, where=counts_RK > 0))
-    return np.concatenate(ratios)
-
-
-def intervals(ratios_RK: np.ndarray, confidence: float) -> np.ndarray:
-    """The bounds of each group's interval, [2, K]."""
-    tail = (1 - confidence) / 2
-    return np.nanquantile(ratios_RK, [tail, 1 - tail], axis=0)
 
 
 @dataclass(frozen=True)
@@ -107,7 +80,11 @@ def run(*subjects: Subject, options: ByPrecedingWordOptions) -> Finding:
     two = len(subjects) == 2
     bounds = ["low", "high"] if two else []
     level = f"{100 * options.confidence:g}%"
-    about = [f"low, high: {level} interval per word, bootstrapped over sentences"] if two else []
+    about = (
+        [f"low, high: {level} interval per word, bootstrapped over blocks of sentences"]
+        if two
+        else []
+    )
 
     def draw(axes: Any) -> None:
         (_draw_difference if two else _draw_perplexity)(axes, words)
@@ -157,12 +134,19 @@ def _words(subject: Subject, options: ByPrecedingWordOptions) -> list[int]:
 def _bounds(
     sums: Sequence[np.ndarray], counts_SK: np.ndarray, options: ByPrecedingWordOptions
 ) -> list[tuple[float, float] | None]:
-    """The intervals of the groups; None for groups in too few sentences."""
+    """The intervals of the groups; None for groups in too few sentences, or of too short a text."""
     enough_K = (counts_SK > 0).sum(0) >= MIN_SENTENCES
     difference_SK = (sums[1] - sums[0])[:, enough_K]
     # Sentences without the word count too: a draw has as many sentences as the text.
-    ratios_RK = bootstrap_ratios(difference_SK, counts_SK[:, enough_K], options.draws)
-    lows_and_highs = iter(intervals(ratios_RK, options.confidence).T)
+    found = ratio_intervals(
+        difference_SK,
+        counts_SK[:, enough_K],
+        alpha=1 - options.confidence,
+        num_resamples=options.draws,
+    )
+    if found is None:
+        return [None] * len(enough_K)
+    lows_and_highs = iter(found.T)
     return [tuple(next(lows_and_highs).tolist()) if enough else None for enough in enough_K]
 
 

@@ -1,4 +1,4 @@
-"""Means after words by a loop over the tokens; the interval against the delta method."""
+"""Means after words by a loop over the tokens; their intervals beside those of `ablate tokens`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 
 from ablate.analysis import by_preceding_word
-from ablate.analysis.by_preceding_word import (
-    ByPrecedingWordOptions,
-    bootstrap_ratios,
-    by_sentence,
-    intervals,
-)
+from ablate.analysis.by_preceding_word import ByPrecedingWordOptions, by_sentence
+from ablate.compare.statistics import tokens
 
 
 def test_sums_by_sentence_and_word():
@@ -24,48 +20,13 @@ def test_sums_by_sentence_and_word():
     )
 
 
-def sentences_of(rng, num: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums that vary by sentence, over counts that do, too, of two groups."""
-    counts = rng.integers(1, 6, size=(num, 2)).astype(float)
-    return counts * rng.normal([0.1, -0.3], [0.5, 1.0], size=(num, 2)), counts
+@pytest.fixture
+def of_few_sentences(monkeypatch):
+    """A text of these tests is as long as one must be."""
+    monkeypatch.setattr(tokens, "MIN_SENTENCES", 20)
 
 
-def test_the_spread_of_the_draws_is_the_delta_methods():
-    sums, counts = sentences_of(np.random.default_rng(1), 400)
-    ratios = bootstrap_ratios(sums, counts, 4000)
-    ratio = sums.sum(0) / counts.sum(0)
-    residual = sums - ratio * counts
-    error = np.sqrt((residual**2).sum(0)) / counts.sum(0)
-    np.testing.assert_allclose(ratios.mean(0), ratio, atol=0.1 * error.min())
-    np.testing.assert_allclose(ratios.std(0), error, rtol=0.05)
-    low, high = intervals(ratios, 0.95)
-    np.testing.assert_allclose(high - low, 2 * 1.96 * error, rtol=0.08)
-
-
-def test_the_interval_covers_the_truth_about_as_often_as_it_says():
-    rng = np.random.default_rng(2)
-    covered = []
-    for seed in range(150):
-        ratios = bootstrap_ratios(*sentences_of(rng, 120), 300, seed)
-        low, high = intervals(ratios, 0.9)
-        covered += ((low < [0.1, -0.3]) & (high > [0.1, -0.3])).tolist()
-    assert 0.84 < np.mean(covered) < 0.95
-
-
-def test_draws_without_a_word_are_left_out():
-    sums, counts = np.array([[1.0], [0.0], [0.0]]), np.array([[2.0], [0.0], [0.0]])
-    ratios = bootstrap_ratios(sums, counts, 200)
-    assert np.isnan(ratios).any() and set(ratios[~np.isnan(ratios)]) == {0.5}
-    assert intervals(ratios, 0.95).ravel().tolist() == [0.5, 0.5]
-
-
-def test_the_number_of_draws_in_memory_changes_nothing(monkeypatch):
-    sums, counts = sentences_of(np.random.default_rng(3), 50)
-    whole = bootstrap_ratios(sums, counts, 40)
-    monkeypatch.setattr(by_preceding_word, "AT_A_TIME", 350)
-    np.testing.assert_allclose(bootstrap_ratios(sums, counts, 40), whole, rtol=1e-12)
-
-
+@pytest.mark.usefixtures("of_few_sentences")
 def test_the_table_by_a_loop_over_the_tokens(irlm, ngram):
     options = ByPrecedingWordOptions(words=("the", "<eos>"))
     finding = by_preceding_word.run(irlm, ngram, options=options)
@@ -94,3 +55,20 @@ def test_a_word_of_few_sentences_gets_no_interval(irlm, ngram):
     options = ByPrecedingWordOptions(words=(irlm.word(once[0]),))
     first, *_ = by_preceding_word.run(irlm, ngram, options=options).rows
     assert first[1] == 1 and first[5:] == [None, None]
+
+
+@pytest.mark.usefixtures("of_few_sentences")
+def test_the_interval_after_any_word_is_that_of_ablate_tokens(irlm, ngram):
+    options = ByPrecedingWordOptions(num=3)
+    *_, last = by_preceding_word.run(irlm, ngram, options=options).rows
+    stream = irlm.stream("valid")
+    numbers = np.cumsum(stream[:-1] == irlm.corpus.eos)
+    first, second = (subject.log_probs("valid") for subject in (irlm, ngram))
+    one = tokens.sentence_bootstrap(second, first, numbers, num_resamples=options.draws)
+    assert last[4:] == pytest.approx([one.mean, *one.interval])
+
+
+def test_a_text_of_few_sentences_has_no_interval(irlm, ngram):
+    assert np.count_nonzero(irlm.stream("valid") == irlm.corpus.eos) < tokens.MIN_SENTENCES
+    finding = by_preceding_word.run(irlm, ngram, options=ByPrecedingWordOptions(num=3))
+    assert all(row[5:] == [None, None] for row in finding.rows)

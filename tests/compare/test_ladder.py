@@ -14,11 +14,16 @@ from ablate.compare.material import Material
 from ablate.compare.plots import ladder as plot
 from ablate.compare.plots.interactive import as_json
 from ablate.compare.plots.static import drawn
-from ablate.compare.statistics import trend
+from ablate.compare.statistics import power_law, trend
 from ablate.compare.statistics.ladder import over_rungs
 from ablate.compare.statistics.paired import holm
 from ablate.compare.statistics.trend import Hold, Trend
-from ablate.compare.table.ladder_table import over_rungs_numbers, over_rungs_table, sentence
+from ablate.compare.table.ladder_table import (
+    needs,
+    over_rungs_numbers,
+    over_rungs_table,
+    sentence,
+)
 from ablate.compare.table.summary import summarise
 from ablate.results.verdict import Verdict
 from tests.support.studies_by_hand import ByHand
@@ -86,7 +91,9 @@ def test_the_trend_is_a_t_test_over_the_slopes_that_numpy_fits_to_each_seed():
     [
         (GROWING, "grows, holds"),
         (STEADY, "holds"),
-        (FADING, "shrinks, worse"),
+        (FADING, "shrinks, not shown to hold"),
+        ((0.05, 0.0, -0.05, -0.1), "shrinks, worse"),
+        ((-0.2, -0.15, -0.1, -0.05), "grows, worse"),
         ((0.0,) * 4, "not shown to hold"),
         ((0.006, -0.004, 0.004, 0.12), "grows, holds"),
         ((-0.1, -0.06, -0.02, 0.0), "grows, not shown to hold"),
@@ -97,12 +104,30 @@ def test_the_words_say_what_is_shown_of_the_gain(gains, words):
     assert row.verdict == words
 
 
-def test_what_holds_needs_a_gain_on_the_largest_rung_too():
+TENFOLD = (1e9, 1e10, 1e11, 1e12)
+
+
+def of_a_factor(factor):
+    """The gains of an arm that always needs so many times less compute than the base."""
+    return tuple(2.0 * (c / 1e9) ** -0.2 * (1 - factor**-0.2) for c in TENFOLD)
+
+
+def test_an_arm_that_is_better_on_every_rung_is_not_worse_where_its_line_crosses_0():
+    found = found_of({"a": of_a_factor(1.5)}, noise=0.001, compute=TENFOLD)
+    (row,) = found.over
+    assert {one.gain.verdict for one in found.rows if one.gain} == {Verdict.BETTER}
+    assert row.beyond.verdict == Verdict.WORSE
+    assert row.verdict == "shrinks, not shown to hold"
+
+
+def test_what_holds_or_is_worse_is_so_on_the_largest_rung():
     better, undecided, worse = Verdict.BETTER, Verdict.UNDECIDED, Verdict.WORSE
     assert trend.hold_of(better, better) == Hold.HOLDS
     assert trend.hold_of(undecided, better) == Hold.NOT_SHOWN
     assert trend.hold_of(better, undecided) == Hold.NOT_SHOWN
-    assert trend.hold_of(better, worse) == Hold.WORSE
+    assert trend.hold_of(better, worse) == Hold.NOT_SHOWN
+    assert trend.hold_of(undecided, worse) == Hold.NOT_SHOWN
+    assert {trend.hold_of(worse, beyond) for beyond in (better, worse, undecided)} == {Hold.WORSE}
     assert [trend.trend_of(v) for v in (better, worse, undecided)] == [*Trend]
 
 
@@ -115,6 +140,61 @@ def test_all_tests_of_the_table_are_corrected_together():
     assert [one.p_holm for one in tests] == pytest.approx(corrected)
     weak = next(row for row in found.rows if (row.arm, row.rung) == ("b", "24"))
     assert weak.gain.p_holm > weak.own.comparison.p_holm  # of the rung's own table
+
+
+@pytest.mark.parametrize(("factor", "word"), [(1.5, Trend.SHRINKS), (0.7, Trend.GROWS)])
+def test_a_constant_factor_of_compute_changes_differences_and_not_itself(factor, word):
+    found = found_of({"a": of_a_factor(factor)}, noise=0.001, compute=TENFOLD)
+    (row,) = found.over
+    assert row.trend == word
+    assert row.change.low < 1 < row.change.high
+    assert row.change.high / row.change.low < 1.1
+    said = text.write(over_rungs_table(found), 200).replace("\n  ", " ")
+    assert f"of that; its gain in perplexity {word} with compute" in said
+    assert "a constant factor of compute is a smaller and smaller difference" in said
+
+
+def test_the_change_of_what_the_base_needs_is_that_of_each_seed():
+    found = found_of({"a": STEADY}, noise=0.001)
+    (row,), climb = found.over, found.climbs["a"]
+    logs = np.log10(COMPUTE)
+
+    def change_with(step):
+        losses, base = climb.losses.mean(0) + step[0], climb.base.mean(0) + step[1]
+        law = power_law.fit(climb.base_compute, base.tolist(), above_zero=True)
+        needed = [law.compute_for(loss) for loss in losses.tolist()]
+        return np.polyfit(logs, np.log10(needed) - logs, 1)[0]
+
+    mean, size = change_with(np.zeros((2, 4))), 1e-5
+    moves = np.zeros((2, 4))
+    for at in np.ndindex(2, 4):
+        step = np.zeros((2, 4))
+        step[at] = size
+        moves[at] = (change_with(step) - change_with(-step)) / (2 * size)
+    away = np.stack([climb.losses, climb.base], 1)
+    of_seeds = mean + ((away - away.mean(0)) * moves).sum((1, 2))
+    interval = stats.ttest_1samp(of_seeds, 0).confidence_interval()
+    assert row.change.ratio == pytest.approx(10**mean)
+    assert (row.change.low, row.change.high) == pytest.approx(
+        (10**interval.low, 10**interval.high), rel=0.002
+    )
+
+
+def test_the_base_needs_no_number_where_a_rung_has_none():
+    (row,) = found_of({"a": (1.9, 0.1, 0.1, 0.1)}).over
+    assert row.needed is not None and row.change is None
+    assert found_of({"a": STEADY}, seeds=2).over[0].change is None
+
+
+def test_rows_whose_interval_and_corrected_test_differ_are_named():
+    found = found_of({"a": (0.0, 0.004, 0.0, 0.006), "b": GROWING}, seeds=3)
+    unclear = [row for row in found.rows if row.gain and row.gain.unclear]
+    assert unclear and all(row.gain.difference.p < 0.05 < row.gain.p_holm for row in unclear)
+    said = text.write(over_rungs_table(found), 200).replace("\n  ", " ")
+    assert (
+        f"Undecided although the interval excludes 0: {unclear[0].arm} on {unclear[0].rung}" in said
+    )
+    assert "Undecided although" not in text.write(over_rungs_table(found_of({"a": GROWING})), 200)
 
 
 def test_an_arm_that_costs_twice_as_much_is_not_favoured():
@@ -176,12 +256,16 @@ def test_the_sentence_says_what_the_base_needs_and_what_is_extrapolated():
     found = found_of({"a": STEADY})
     said = sentence(found.over[0], found)
     assert said.startswith("a, on rung 48: base needs ")
-    assert "as much compute to get there, extrapolated beyond the ladder; no trend" in said
+    assert "as much compute to get there, extrapolated beyond the ladder, and for ten" in said
+    assert f"for ten times the compute {needs(found.over[0].change, mark='')} of that; no" in said
+    assert "no trend of its gain in perplexity is shown" in said
     assert said.endswith(
         "it still holds at 10 times the compute of 48, where the line is extrapolated."
     )
-    shrunk = found_of({"a": FADING})
-    assert "shrinks with compute, and it is lost" in sentence(shrunk.over[0], shrunk)
+    lost = found_of({"a": (0.05, 0.0, -0.05, -0.1)})
+    assert sentence(lost.over[0], lost).endswith(
+        "; its gain in perplexity shrinks with compute, and the arm is worse on rung 48."
+    )
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])
@@ -200,6 +284,7 @@ def test_programs_get_every_row_unrounded():
     over = found.over[0]
     assert float(rows[-1]["slope_nats"]) == over.slope.difference.mean
     assert float(rows[-1]["base_needs_low"]) == over.needed.low
+    assert float(rows[-1]["base_needs_change_high"]) == over.change.high
     assert (rows[-1]["verdict"], rows[-1]["carried_to"]) == ("grows, holds", "10.0")
     assert rows[1]["compute"] == "1000000000.0" and rows[0]["verdict"] == ""
 

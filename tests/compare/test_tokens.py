@@ -204,3 +204,38 @@ def test_resamples_are_as_many_as_asked_and_draw_every_sentence():
         assert drawn[:, 0].mean() == pytest.approx(1, abs=0.1)
         assert np.array_equal(drawn[:, 0], drawn[:, 1])
     assert [*tokens._resampled(rows[1:], 10, seed=3)] == []
+
+
+def after_words(generator, num, alike, words=2):
+    """Sums of losses after words, and tokens, by sentence; moods are like those of neighbours."""
+    moods = generator.normal(size=(num, words))
+    for at in range(1, num):
+        moods[at] = alike * moods[at - 1] + math.sqrt(1 - alike**2) * moods[at]
+    counts = generator.integers(0, 5, (num, words)).astype(float)
+    return counts * moods, counts
+
+
+def test_intervals_of_means_are_wider_where_sentences_are_like_their_neighbours():
+    generator = np.random.default_rng(5)
+    sums, counts = after_words(generator, 900, 0.9)
+    elsewhere = generator.permutation(len(sums))
+    widths = [
+        np.diff(tokens.ratio_intervals(*both, num_resamples=500), axis=0)
+        for both in ((sums, counts), (sums[elsewhere], counts[elsewhere]))
+    ]
+    assert (widths[0] > 1.5 * widths[1]).all()
+
+
+def test_intervals_of_means_cover_the_truth_about_as_often_as_they_say():
+    generator, covered = np.random.default_rng(6), []
+    for _ in range(150):
+        low, high = tokens.ratio_intervals(*after_words(generator, 144, 0.6), num_resamples=300)
+        covered += ((low < 0) & (high > 0)).tolist()
+    assert 0.9 < np.mean(covered) < 0.98
+
+
+def test_resamples_without_a_token_are_left_out():
+    sums, counts = np.zeros((49, 1)), np.zeros((49, 1))
+    sums[3], counts[3] = 1.0, 2.0
+    assert tokens.ratio_intervals(sums, counts).ravel().tolist() == [0.5, 0.5]
+    assert tokens.ratio_intervals(sums[:30], counts[:30]) is None

@@ -11,7 +11,7 @@ import numpy as np
 
 from ablate.compare.statistics import trend
 from ablate.compare.statistics.against import shared_seeds
-from ablate.compare.statistics.equivalent import Equivalent, equivalent
+from ablate.compare.statistics.equivalent import Equivalent, change, equivalent
 from ablate.compare.statistics.paired import t_quantile
 from ablate.compare.statistics.power_law import PowerLaw, fit
 from ablate.compare.table.rows import ArmSummary, Summary
@@ -77,6 +77,12 @@ class Climb:
         if self.law is None:
             return None
         return equivalent(self.law, self.base, self.losses[:, rung], self.compute[rung], alpha)
+
+    def needed_change(self, alpha: float) -> Equivalent | None:
+        """By what this is multiplied for ten times the compute."""
+        if self.law is None:
+            return None
+        return change(self.law, self.base, self.losses, self.compute, alpha)
 
     def band(self, compute: np.ndarray, alpha: float) -> np.ndarray:
         """Half the width of the interval of the compared arm's curve; 0 below three pairs."""

@@ -9,6 +9,11 @@ on that seed, and the curve as the seed's own losses of the base would move it. 
 needs no spread of the curve's three numbers, and is open where seeds do not tell how far away an
 end is. docs/calibration.md has the rate at which it misses the truth. Ends beyond `FAR` times the
 ladder's own are left open, too.
+
+Whether the gain itself changes with compute, `change` says: its logarithm at each rung, as a seed's
+losses would move it, has a line over log compute, as a difference of losses has (`trend.py`).
+Differences cannot say it. Where the base's curve flattens, those of a constant gain come nearer
+to 0.
 """
 
 from __future__ import annotations
@@ -19,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ablate.compare.statistics.paired import t_quantile
+from ablate.compare.statistics import trend
+from ablate.compare.statistics.paired import t_interval, t_quantile
 from ablate.compare.statistics.power_law import PowerLaw
 from ablate.results.replication import MIN_PAIRS
 
@@ -31,7 +37,8 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Equivalent:
-    """The base's compute for an arm's loss, over the arm's own. None: beyond what is quoted."""
+    """The base's compute for an arm's loss, over the arm's own; or by what this is multiplied for
+    ten times the compute. None: beyond what is quoted."""
 
     ratio: float | None
     low: float | None
@@ -50,11 +57,35 @@ def equivalent(
     the base's losses [seed, rung] on the same seeds."""
     own, largest = np.asarray(arm, float), max(curve.rungs)
     needed = curve.compute_for(float(own.mean()))
-    quoted = needed is not None and min(curve.rungs) / FAR <= needed <= largest * FAR
     ends = _ends(curve, base, own, needed, alpha) if len(own) >= MIN_PAIRS else (None, None)
     low, high = (None if end is None else end / compute for end in ends)
-    ratio = needed / compute if quoted and needed else None
+    ratio = needed / compute if needed and _quoted(curve, needed) else None
     return Equivalent(ratio, low, high, needed is None or needed > largest)
+
+
+def change(
+    curve: PowerLaw,
+    base: np.ndarray,
+    arms: np.ndarray,
+    compute: Sequence[float],
+    alpha: float = 0.05,
+) -> Equivalent | None:
+    """By what the gain is multiplied for ten times the compute. `arms` has losses [seed, rung], and
+    `compute` what the arm used. None if the gain at some rung is not quoted."""
+    needed = [curve.compute_for(loss) for loss in arms.mean(0).tolist()]
+    known = np.array([one for one in needed if one and _quoted(curve, one)])
+    if len(known) < len(needed) or len(arms) < MIN_PAIRS:
+        return None
+    moved = arms - arms.mean(0) - (base - base.mean(0)) @ curve.weights(known).T
+    logs = np.log10(known / np.array(compute)) + moved / curve.fall(known)
+    slopes = trend.slopes(curve.rungs, logs)
+    ends = [float(np.mean(slopes)), *(t_interval(slopes, alpha) or ())]
+    ratio, low, high = (10**end if abs(end) < math.log10(FAR) else None for end in ends)
+    return None if ratio is None else Equivalent(ratio, low, high, max(known) > max(curve.rungs))
+
+
+def _quoted(curve: PowerLaw, needed: float) -> bool:
+    return min(curve.rungs) / FAR <= needed <= max(curve.rungs) * FAR
 
 
 def _ends(

@@ -56,6 +56,7 @@ class OverRow:
     trend: trend.Trend
     hold: trend.Hold
     needed: Equivalent | None  # on the largest rung
+    change: Equivalent | None  # of what is needed, for ten times the compute
     problem: str  # why no number says what the compared arm needs
 
     @property
@@ -203,6 +204,7 @@ def _over_row(summaries: Sequence[Summary], climb: Climb, tests: _Tests) -> Over
         trend=trend.trend_of(slope.verdict),
         hold=trend.hold_of(gain.verdict if gain else Verdict.UNDECIDED, beyond.verdict),
         needed=climb.needed(len(summaries) - 1, last.alpha),
+        change=climb.needed_change(last.alpha),
         problem=climb.problem,
     )
 

@@ -42,6 +42,10 @@ class PowerLaw:
         """The loss at some compute."""
         return self.floor + self.height * (np.asarray(compute) / self.unit) ** -self.exponent
 
+    def fall(self, compute: np.ndarray) -> np.ndarray:
+        """The change of the loss for ten times the compute, at the curve's slope there."""
+        return -math.log(10) * self.exponent * (self.at(compute) - self.floor)
+
     def compute_for(self, loss: float) -> float | None:
         """The compute that reaches a loss; None if none does."""
         if loss <= self.floor or self.height <= 0:

@@ -4,6 +4,7 @@ Trials that wrote sentences are compared by the scores of these, in the same way
     mean_probability    of an ensemble: log of the mean of p
     mixture_weights     of an interpolation, found by EM (the likelihood is concave in them)
     sentence_bootstrap  the difference of two trials' mean nats a token, over resampled sentences
+    ratio_intervals     several means a token, as of differences after several words, over the same
     score_bootstrap     the difference of two trials' scores of a text, over the same
 
 Words of a sentence are not independent, so whole sentences are drawn (Koehn 2004), the same ones
@@ -109,6 +110,30 @@ def sentence_bootstrap(
     return _difference(nats.sum() / counts.sum(), drawn, len(counts), int(np.sum(nats < 0)), alpha)
 
 
+def ratio_intervals(
+    sums_SK: np.ndarray,
+    counts_SK: np.ndarray,
+    *,
+    alpha: float = 0.05,
+    seed: int = 0,
+    num_resamples: int = NUM_RESAMPLES,
+) -> np.ndarray | None:
+    """The intervals of K means a token, [2, K], from sums and tokens by sentence; None below
+    MIN_SENTENCES. Resamples without a token of a mean say nothing of it."""
+    num = sums_SK.shape[1]
+    drawn = []
+    for summed in _resampled(np.concatenate([sums_SK, counts_SK], 1), num_resamples, seed):
+        missing = np.full((len(summed), num), np.nan)
+        counts = summed[:, num:]
+        drawn.append(np.divide(summed[:, :num], counts, out=missing, where=counts > 0))
+    if not drawn:
+        return None
+    seen = sums_SK.sum(0) / counts_SK.sum(0)
+    error, free = _error(np.nanstd(np.concatenate(drawn), axis=0), len(sums_SK))
+    half = error * float(special.stdtrit(free, 1 - alpha / 2))
+    return np.stack([seen - half, seen + half])
+
+
 def score_bootstrap(
     first: np.ndarray,
     second: np.ndarray,
@@ -141,17 +166,22 @@ def _difference(
     """`drawn`: the differences of resampled sentences, in parts; none if there are too few."""
     interval = p = None
     if drawn:
-        blocks = num_sentences / block_length(num_sentences)
-        # The blocks' own mean is drawn around: B - 1 of them are free.
-        error = float(np.std(np.concatenate(drawn))) * math.sqrt(blocks / (blocks - 1))
-        half = error * float(special.stdtrit(blocks - 1, 1 - alpha / 2))
+        error, free = _error(np.std(np.concatenate(drawn)), num_sentences)
+        half = float(error) * float(special.stdtrit(free, 1 - alpha / 2))
         interval = (float(seen) - half, float(seen) + half)
         p = 1.0
         if seen:
-            p = 2 * float(special.stdtr(blocks - 1, -abs(seen) / error)) if error else 0.0
+            p = 2 * float(special.stdtr(free, -abs(seen) / error)) if error else 0.0
     return SentenceDifference(
         mean=float(seen), interval=interval, p=p, num_sentences=num_sentences, num_better=num_better
     )
+
+
+def _error(spread: Any, num_sentences: int) -> tuple[Any, float]:
+    """The standard error that a spread of resamples gives, and its degrees of freedom: the blocks'
+    own mean is drawn around, so one of B is not free."""
+    blocks = num_sentences / block_length(num_sentences)
+    return spread * math.sqrt(blocks / (blocks - 1)), blocks - 1
 
 
 def block_length(num_sentences: int) -> int:

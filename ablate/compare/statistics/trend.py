@@ -6,7 +6,9 @@ all rungs alike. Seeds are independent, whatever their rungs have in common, so 
 the seeds' slopes is exact for normal noise, as is the t interval of the line carried to some
 compute. All seeds and rungs in one regression would take a seed's rungs for independent draws
 (docs/calibration.md has what comes of that). What is carried beyond the largest rung assumes that
-the line goes on.
+the line goes on. Loss curves flatten, so an arm that always saves the same share of the compute has
+differences that come nearer to 0, and a line through them crosses it: the line alone calls no arm
+worse.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ablate.results.verdict import Verdict
 
 
 class Trend(StrEnum):
-    """What the test of the slope says of a gain."""
+    """What the test of the slope says of a gain, as a difference of losses."""
 
     GROWS = "grows"
     SHRINKS = "shrinks"
@@ -28,11 +30,11 @@ class Trend(StrEnum):
 
 
 class Hold(StrEnum):
-    """What is shown of a gain beyond the largest rung."""
+    """What is shown of a gain on the largest rung and beyond."""
 
     HOLDS = "holds"
     NOT_SHOWN = "not shown to hold"
-    WORSE = "worse"
+    WORSE = "worse"  # on the largest rung
 
 
 def slopes(compute: Sequence[float], deltas: np.ndarray) -> list[float]:
@@ -63,8 +65,9 @@ def trend_of(slope: Verdict) -> Trend:
 
 
 def hold_of(largest: Verdict, beyond: Verdict) -> Hold:
-    """A gain holds if it is shown on the largest rung, and still beyond."""
-    if beyond == Verdict.WORSE:
+    """A gain holds if it is shown on the largest rung, and still beyond. What was not trained shows
+    no arm to be worse."""
+    if largest == Verdict.WORSE:
         return Hold.WORSE
     both = largest == beyond == Verdict.BETTER
     return Hold.HOLDS if both else Hold.NOT_SHOWN

@@ -12,21 +12,22 @@ from ablate.compare.statistics.equivalent import FAR, Equivalent
 from ablate.compare.statistics.ladder import OverRow, OverRungs, RungRow
 from ablate.compare.statistics.trend import Hold, Trend
 from ablate.compare.table import columns as shown
+from ablate.compare.table.notes import about_unclear
 from ablate.compare.table.rows import Comparison, Summary
 from ablate.compare.text.figures import NONE, changed, count
 from ablate.results.replication import counted, plural
 from ablate.store.study_record import study_key
 
 Row = RungRow | OverRow
-OF_TREND = {  # what is said of a gain, and of what is left of it
-    Trend.GROWS: "its gain grows with compute",
-    Trend.SHRINKS: "its gain shrinks with compute",
-    Trend.NONE: "no trend of its gain is shown",
+OF_TREND = {  # what is said of a gain in the metric's unit
+    Trend.GROWS: "its gain in {} grows with compute",
+    Trend.SHRINKS: "its gain in {} shrinks with compute",
+    Trend.NONE: "no trend of its gain in {} is shown",
 }
-OF_HOLD = {
-    Hold.HOLDS: "it still holds",
-    Hold.NOT_SHOWN: "it is not shown to hold",
-    Hold.WORSE: "it is lost, the arm being worse,",
+OF_HOLD = {  # what is said of what is left of it
+    Hold.HOLDS: "it still holds {beyond}",
+    Hold.NOT_SHOWN: "it is not shown to hold {beyond}",
+    Hold.WORSE: "the arm is worse on rung {largest}",
 }
 
 
@@ -49,6 +50,7 @@ def over_rungs_table(found: OverRungs) -> Table:
         columns += [
             Column(f"{name} for ten times\nthe compute", _of_all(_line("slope"))),
             Column(f"{name} at {found.times:g} times\nthe largest", _of_all(_line("beyond"))),
+            Column("base needs for ten\ntimes the compute", _of_all(lambda row: needs(row.change))),
         ]
     columns.append(Column("verdict", _verdict, left=True, first=1))
     return for_people(
@@ -71,11 +73,14 @@ def sentence(row: OverRow, found: OverRungs) -> str:
     else:
         beyond = ", extrapolated beyond the ladder" if row.needed.beyond else ""
         gets = f"{row.against} needs {_as_much(row.needed)} to get there{beyond}"
+        if row.change:
+            gets += f", and for ten times the compute {needs(row.change, mark='')} of that"
     if row.reason:
         return f"{row.arm}, on rung {largest}: {gets}. Over all rungs: {row.reason}."
-    trend, hold = OF_TREND[row.trend], OF_HOLD[row.hold]
-    at = f"at {found.times:g} times the compute of {largest}, where the line is extrapolated"
-    return f"{row.arm}, on rung {largest}: {gets}; {trend}, and {hold} {at}."
+    beyond = f"at {found.times:g} times the compute of {largest}, where the line is extrapolated"
+    trend = OF_TREND[row.trend].format(row.of.metric.shown)
+    hold = OF_HOLD[row.hold].format(beyond=beyond, largest=largest)
+    return f"{row.arm}, on rung {largest}: {gets}; {trend}, and {hold}."
 
 
 def needs(needed: Equivalent | None, mark: str = "*") -> str:
@@ -117,15 +122,14 @@ def over_rungs_numbers(found: OverRungs) -> Table:
         Column(name="paired_by", of=lambda row: row.of.replication.unit),
         *(
             Column(name=name, of=attrgetter(of)).about(attrgetter("needed"))
-            for name, of in (
-                ("base_needs", "ratio"),
-                ("base_needs_low", "low"),
-                ("base_needs_high", "high"),
-                ("base_needs_extrapolated", "beyond"),
-            )
+            for name, of in (*_ends("base_needs"), ("base_needs_extrapolated", "beyond"))
         ),
         *_comparison_columns("slope", _of_all(attrgetter("slope"), None), scale, found.first),
         *_comparison_columns("carried", _of_all(attrgetter("beyond"), None), scale, found.first),
+        *(
+            Column(name=name, of=attrgetter(of)).about(_of_all(attrgetter("change"), None))
+            for name, of in _ends("base_needs_change")
+        ),
         Column(name="carried_to", of=_of_all(lambda row: found.times, None)),
         Column(name="verdict", of=_word),
         Column(name="reason", of=lambda row: _tested(row) and _tested(row).reason),
@@ -150,6 +154,10 @@ def _comparison_columns(
         Column(name=f"{name}_p_holm", of=lambda c: c.p_holm),
     ]
     return [column.about(of) for column in columns]
+
+
+def _ends(name: str) -> tuple[tuple[str, str], ...]:
+    return (name, "ratio"), (f"{name}_low", "low"), (f"{name}_high", "high")
 
 
 def _of_rung(value: Callable[[RungRow], Any], otherwise: Any = "") -> Callable[[Row], Any]:
@@ -231,6 +239,16 @@ def _warnings(found: OverRungs) -> Iterator[str]:
         yield f"No number says how much compute {against} needs: {problem}."
 
 
+def _unclear(found: OverRungs) -> Iterator[str]:
+    """The rows on which an interval and the corrected test differ."""
+    for row in found.rows:
+        if row.gain and row.gain.unclear:
+            yield f"{row.arm} on {row.rung}"
+    for row in found.over:
+        if row.slope.unclear or row.beyond.unclear:
+            yield f"{row.arm} over {len(found.rungs)} rungs"
+
+
 def _notes(found: OverRungs) -> Iterator[str]:
     first = found.first
     units = plural(first.replication.unit)
@@ -248,6 +266,7 @@ def _notes(found: OverRungs) -> Iterator[str]:
             f"Far above, far below: more than {FAR:g} times the compute of the largest rung, or "
             f"less than a {FAR:g}th of the smallest's, so no number is given."
         )
+    yield from about_unclear([*_unclear(found)])
     if not found.over:
         yield "Trends are tested once every rung has been run."
         return
@@ -255,6 +274,13 @@ def _notes(found: OverRungs) -> Iterator[str]:
         f"Trends are a paired t over the slopes of {units}, against log compute. What is carried "
         f"to {found.times:g} times the compute of the largest rung assumes that the line goes on."
     )
+    if any(row.trend for row in found.over):
+        yield (
+            f"Grows, shrinks: the gain in {first.metric.shown}. Where the base's curve flattens, a "
+            "constant factor of compute is a smaller and smaller difference: the gain of an arm "
+            "that is better shrinks, and that of an arm that is worse grows. Base needs for ten "
+            "times the compute: by what the factor itself is multiplied. That is not tested."
+        )
     yield (
         f"All {counted(found.family, 'test')} of this table, of gains on rungs and of lines over "
         "them, are Holm-corrected together. The tables of single rungs have families of their own "

@@ -18,7 +18,6 @@ from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.replication import MIN_PAIRS, counted, plural
 from ablate.results.sizes import shown_size
-from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {
@@ -149,11 +148,9 @@ def verdicts(summary: Summary) -> Iterable[str]:
             "Further metrics have differences with intervals, each row's own, and no verdict: only "
             f"{summary.metric.shown} was chosen to decide."
         )
-    unclear = [arm.name for arm in summary.arms if arm.comparison and _excludes_0(arm.comparison)]
-    if unclear and not replication.of_settings_found:
-        yield (
-            f"Undecided although the interval excludes 0: {', '.join(unclear)}. Verdicts are "
-            "corrected for the number of comparisons, and intervals are not."
+    if not replication.of_settings_found:
+        yield from about_unclear(
+            [arm.name for arm in summary.arms if arm.comparison and arm.comparison.unclear]
         )
     elsewhere = shown.elsewhere_noted(summary)
     if elsewhere:
@@ -271,11 +268,13 @@ def cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
         yield f"{metric.shown} is {ends}: cut there is the t interval of {', '.join(names)}."
 
 
-def _excludes_0(comparison: Comparison) -> bool:
-    """Return whether the interval excludes 0 although the test decided nothing."""
-    low, high = comparison.interval or (0.0, 0.0)
-    undecided = comparison.verdict == Verdict.UNDECIDED and not comparison.reason
-    return undecided and low * high > 0  # both ends on one side
+def about_unclear(names: Sequence[str]) -> Iterable[str]:
+    """The rows whose interval excludes 0 although the corrected test decided nothing."""
+    if names:
+        yield (
+            f"Undecided although the interval excludes 0: {', '.join(names)}. Verdicts are "
+            "corrected for the number of comparisons, and intervals are not."
+        )
 
 
 def cautions(summary: Summary) -> Iterable[str]:

@@ -40,6 +40,13 @@ class Comparison:
         return None if self.level is None else power.more_pairs(self.difference.deltas, self.level)
 
     @property
+    def unclear(self) -> bool:
+        """Return whether the interval excludes 0 although the corrected test decided nothing."""
+        low, high = self.interval or (0.0, 0.0)
+        undecided = self.verdict == Verdict.UNDECIDED and not self.reason
+        return undecided and low * high > 0  # both ends on one side
+
+    @property
     def detectable(self) -> float | None:
         """The difference of losses that these pairs would have found with 80%."""
         deviation, num = self.difference.spread, self.difference.num_pairs

@@ -72,7 +72,9 @@ def _pooled(deltas: np.ndarray, logs: np.ndarray, weights: np.ndarray, truth: fl
 ROW = Row(
     name="Trends over a ladder",
     promise="The interval of a gain's change for ten times the compute, and of a gain carried "
-    "beyond the largest rung, misses the truth in 5%.",
+    "beyond the largest rung, misses the truth in 5% where gains are on a line over log compute. "
+    "Where loss curves flatten they are not: `Words of a ladder` has how often what is carried "
+    "misses then.",
     draws="Gains on a line over log compute, each rung with three times the compute of the one "
     f"before. Each seed has a slope of its own; a rung's noise is {NOISE:g} of how much these "
     "slopes vary.",
