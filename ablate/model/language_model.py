@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from ablate.config.streams import Streams
 from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
+from ablate.model.growth import Again
 from ablate.model.masks import OFF, Masks
 from ablate.model.slots import Backbone, Bridge, Gate, Head, Part, ReadsWords, Words
 
@@ -48,6 +49,7 @@ class LanguageModel(nn.Module):
 
     members: tuple[LanguageModel, ...] = ()  # of an ensemble (`ablate/model/ensemble.py`)
     output_scale = 1.0  # of the logits before their bias (`ablate/model/width.py`)
+    again: Again | None = None  # builds it at other sizes; an assembled model has it
 
     def __init__(
         self,

@@ -19,9 +19,9 @@ multiple of that at the base width, and the s before the logits makes the output
 for SGD, s goes with a matrix of few outputs (a mixture's prior), and 1/s with one of few inputs.
 
 The width is that of the last layer. Those of all layers and of the word vectors are expected to be
-in the same proportion to what they are at the base width. A matrix with fewer inputs than the
-narrowest of them is no hidden one here, since its inputs do not grow with the width: these are
-ranks, experts, heads.
+in the same proportion to what they are at the base width. What grows with them is found by building
+the model at other widths (`ablate/model/growth.py`). A matrix whose inputs do not grow is no hidden
+one here: these are ranks, experts, heads.
 
 Products of queries and keys are not changed: 1/sqrt(their size) is right for more heads of the same
 size, and not for wider heads.
@@ -35,14 +35,9 @@ from torch import nn
 
 from ablate.config.config import Config
 from ablate.errors import CombinationError
+from ablate.model.growth import Growth, growth_of
 
 DRAWN = ("backbone", "bridge", "encoder")  # slots whose `initial_range` is that of hidden matrices
-
-
-def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
-    """The matrices between word vectors and output: of two dimensions, without a row for every
-    word."""
-    return {parameter for parameter in _hidden(model) if parameter.dim() == 2}
 
 
 def check_base_width(config: Config) -> None:
@@ -82,10 +77,12 @@ def scale_by_width(model: Any, config: Config) -> None:
         return
     share = base / model.shapes.layers[-1]
     model.output_scale = share
-    narrowest = min(model.shapes.embedding, *model.shapes.layers, *_directions(model))
-    hidden = {parameter for parameter in _hidden(model) if parameter.shape[-1] >= narrowest}
+    growth = growth_of(model)
+    if not growth.known:
+        raise CombinationError(_unknown(base, config))
+    hidden = {parameter for parameter in growth.between if growth.grows[parameter][-1]}
     if config["optimizer"].technique.build.follows_gradients:
-        _scale_gradients(model, share, narrowest)
+        _scale_gradients(growth, share)
     else:
         for parameter in hidden:
             # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
@@ -95,15 +92,22 @@ def scale_by_width(model: Any, config: Config) -> None:
             _scale_initial(getattr(model, slot), config[slot].config, share, hidden)
 
 
-def _scale_gradients(model: Any, share: float, narrowest: int) -> None:
+def _unknown(base: int, config: Config) -> str:
+    return (
+        f"training.base_width = {base} needs to know what grows with the width, and no wider model "
+        f"came of doubling the fields `size` and `...units` of backbone "
+        f"'{config['backbone'].name}' and the other slots. Instead: widths under such names, or "
+        "named in `also_widths` of the technique's config; or leave base_width out."
+    )
+
+
+def _scale_gradients(growth: Growth, share: float) -> None:
     """Rates for steps that are multiples of gradients."""
-    between = _hidden(model)
-    for name, parameter in model.named_parameters():
-        # At every width there are as many words and experts.
-        fixed = (*_words(model), model.head.num_experts) if name.startswith("head.") else ()
-        wide = [size >= narrowest and size not in fixed for size in parameter.shape]
-        last, others = any(wide[-1:]), any(wide[:-1])
-        parameter.width_scale = share ** (last - others if parameter in between else -last)
+    between = growth.between
+    for parameter, grows in growth.grows.items():
+        last, others = any(grows[-1:]), any(grows[:-1])
+        power = last - others if parameter in between else -last
+        parameter.width_scale = share**power  # type: ignore[attr-defined]
 
 
 def _scale_initial(part: nn.Module, config: Any, share: float, hidden: set[nn.Parameter]) -> None:
@@ -124,31 +128,6 @@ def _power(config: Config) -> float | None:
     choice = config["optimizer"]
     technique: Any = choice.technique.build
     return technique.width_power(choice.config)
-
-
-def _hidden(model: nn.Module) -> set[Any]:
-    """The parameters of two dimensions or more, without those of words and other tables."""
-    tables, words = _tables(model), _words(model)
-    return {
-        parameter
-        for name, parameter in model.named_parameters()
-        if parameter.dim() > 1
-        and parameter.shape[0] not in words
-        and parameter not in tables
-        and not name.startswith(("embedding.", "source."))
-    }
-
-
-def _directions(model: Any) -> list[int]:
-    """The widths of an encoder's layers in each direction, which are half as wide as the layers."""
-    modules = model.encoder.modules() if hasattr(model, "encoder") else ()
-    return [width for module in modules for width in getattr(module, "widths", ())]
-
-
-def _words(model: nn.Module) -> tuple[int, ...]:
-    """The numbers of words that it writes and reads, if it is a whole model."""
-    shapes: Any = getattr(model, "shapes", None)
-    return () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
 
 
 def _tables(part: nn.Module) -> set[nn.Parameter]:

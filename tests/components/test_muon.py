@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
-from ablate.components.optimizer.muon import Muon, MuonConfig, hidden_matrices
+from ablate.components.optimizer.muon import Muon, MuonConfig
 from ablate.errors import ConfigError
+from ablate.model.growth import matrices_between
 from ablate.model.optimizer import set_rate
 from ablate.testing import SmallModel
 
@@ -84,7 +85,7 @@ def test_words_vectors_and_convolutions_are_the_rest(chosen, expected):
         values |= {"words.widths": (1, 2), "words.features": (3, 5)}
     model = SmallModel(chosen, values).model
     names = {p: name for name, p in model.named_parameters()}
-    assert {names[p] for p in hidden_matrices(model)} == expected
+    assert {names[p] for p in matrices_between(model)} == expected
     optimizer = Muon(MuonConfig(), model)
     grouped = [p for group in optimizer.torch.param_groups for p in group["params"]]
     assert sorted(names[p] for p in grouped) == sorted(names.values())

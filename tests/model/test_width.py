@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
-from ablate.model.width import hidden_matrices
 from ablate.testing import SmallModel
 from ablate.testing.subject import WIDTH
 
@@ -162,12 +161,19 @@ def test_a_thin_factor_has_inputs_that_do_not_grow():
     assert shapes[WIDTH, 3] == 1.0 and shapes[3, WIDTH] == SHARE
 
 
-def test_a_table_is_no_hidden_matrix():
-    part = torch.nn.Linear(WIDTH, WIDTH)
-    part.positions = torch.nn.Parameter(torch.zeros(5, WIDTH))
-    assert hidden_matrices(part) == {part.weight, part.positions}
-    part.looked_up = part.positions.numel()
-    assert hidden_matrices(part) == {part.weight}
+def test_blocks_by_head_have_the_rate_of_their_inputs():
+    """Whose number is that of a head's units, which grow as the layer does."""
+    chosen, layers = {"backbone": "xlstm"}, {"backbone.num_layers": 2, "backbone.slstm_at": [2]}
+    model = small(layers, chosen=chosen).model
+    blocks = {n: p.width_scale for n, p in model.backbone.named_parameters() if p.dim() == 3
+              and "convolution" not in n}  # fmt: skip
+    assert len(blocks) == 6 and set(blocks.values()) == {SHARE}
+
+
+def test_a_model_that_no_known_field_widens_is_refused(monkeypatch):
+    monkeypatch.setattr("ablate.model.growth.is_width", lambda name, config: name == "size")
+    with pytest.raises(CombinationError, match="no wider model came of doubling"):
+        small(chosen={"backbone": "lstm"})
 
 
 @pytest.mark.parametrize(

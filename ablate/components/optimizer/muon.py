@@ -24,8 +24,8 @@ from torch import nn
 from ablate.components import Optimizer, register, setting
 from ablate.components.optimizer.adamw import AdamwConfig, adamw
 from ablate.errors import ConfigError
+from ablate.model.growth import matrices_between
 from ablate.model.optimizer import Several, decayed_alike, parameter_groups
-from ablate.model.width import hidden_matrices
 
 SCALES = {"original": "original", "like_adamw": "match_rms_adamw"}  # torch's names
 
@@ -100,7 +100,7 @@ class Muon(Optimizer):
 
     def __init__(self, config: MuonConfig, model: nn.Module) -> None:
         self.config = config
-        hidden = {p for p in hidden_matrices(model) if p.requires_grad}
+        hidden = {p for p in matrices_between(model) if p.requires_grad}
         trained = {p for p in model.parameters() if p.requires_grad}
         # torch refuses an optimizer without parameters.
         parts = [muon(model, config, hidden)] if hidden else []
