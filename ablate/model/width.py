@@ -6,7 +6,11 @@ With s = base width / width, at the start:
     output             logits = s (h W') + bias, where W starts as at the base width
     all others         as at the base width: word vectors (also tied ones), biases, gains
 
-and the rate is that of the base width, times
+What does not start at random (a forget gate's bias, a decay, a gain) is never scaled: `by_width`
+scales a draw's range, and not what it became. A range that a setting gives is scaled as above; one
+of 1/sqrt(units) is right for hidden matrices as it is, and is kept from falling elsewhere.
+
+The rate is that of the base width, times
 
                                                            Adam's steps    gradients (SGD)
     hidden matrices                                              s                1
@@ -29,15 +33,26 @@ size, and not for wider heads.
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-from torch import nn
+from typing import Any
 
 from ablate.config.config import Config
 from ablate.errors import CombinationError
 from ablate.model.growth import Growth, growth_of
 
-DRAWN = ("backbone", "bridge", "encoder")  # slots whose `initial_range` is that of hidden matrices
+
+def by_width(parameter: Any, falls: float) -> float:
+    """What multiplies the range of a parameter's random draw: 1 without a base width. `falls`: the
+    range itself falls as width^-falls (0: a number; 1/2: one over the root of the units)."""
+    share, wanted = getattr(parameter, "first_values", (1.0, 0.0))
+    return share ** (wanted - falls)
+
+
+def first_range(parameter: Any, given: float | None, units: int) -> float:
+    """Within what a parameter starts uniform: `given`, or 1/sqrt(units) if it is none; as muP has
+    it if there is a base width."""
+    if given is None:
+        return units**-0.5 * by_width(parameter, 0.5)
+    return given * by_width(parameter, 0.0)
 
 
 def check_base_width(config: Config) -> None:
@@ -81,15 +96,14 @@ def scale_by_width(model: Any, config: Config) -> None:
     if not growth.known:
         raise CombinationError(_unknown(base, config))
     hidden = {parameter for parameter in growth.between if growth.grows[parameter][-1]}
+    for parameter in model.parameters():
+        parameter.first_values = (share, 0.5 if parameter in hidden else 0.0)
     if config["optimizer"].technique.build.follows_gradients:
         _scale_gradients(growth, share)
-    else:
-        for parameter in hidden:
-            # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
-            parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
-    for slot in DRAWN:
-        if slot in config.slots:
-            _scale_initial(getattr(model, slot), config[slot].config, share, hidden)
+        return
+    for parameter in hidden:
+        # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
+        parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
 
 
 def _unknown(base: int, config: Config) -> str:
@@ -110,31 +124,7 @@ def _scale_gradients(growth: Growth, share: float) -> None:
         parameter.width_scale = share**power  # type: ignore[attr-defined]
 
 
-def _scale_initial(part: nn.Module, config: Any, share: float, hidden: set[nn.Parameter]) -> None:
-    """Make a range that is a number right for matrices, and one of 1/sqrt(units), as matrices need
-    it, right for biases and tables."""
-    wide = getattr(config, "initial_range", None) is not None
-    uniform = getattr(config, "initialization", "uniform") == "uniform"
-    tables, every = _tables(part), cast(dict[str, Any], dict(part.named_parameters()))
-    for name, parameter in every.items():
-        bias = name.rpartition(".")[2].startswith("bias")  # torch's names, which layers have
-        if wide and parameter in hidden:
-            parameter.initial_scale = share**0.5
-        elif not wide and uniform and (bias or parameter in tables):
-            parameter.initial_scale = share**-0.5
-
-
 def _power(config: Config) -> float | None:
     choice = config["optimizer"]
     technique: Any = choice.technique.build
     return technique.width_power(choice.config)
-
-
-def _tables(part: nn.Module) -> set[nn.Parameter]:
-    """The parameters that are looked up, such as learned positions."""
-    return {
-        parameter
-        for module in part.modules()
-        for parameter in module.parameters(recurse=False)
-        if parameter.numel() == getattr(module, "looked_up", 0)
-    }
