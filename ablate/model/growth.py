@@ -69,6 +69,12 @@ def matrices_between(model: nn.Module) -> set[nn.Parameter]:
     return {parameter for parameter in growth_of(model).between if parameter.dim() == 2}
 
 
+def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
+    """The matrices between word vectors and output whose inputs and outputs both grow with the
+    width."""
+    return growth_of(model).hidden
+
+
 def is_width(name: str, config: Any = None) -> bool:
     """Whether a field of this name is a width in a config."""
     return name == "size" or name.endswith("units") or name in getattr(config, "also_widths", ())

@@ -101,9 +101,10 @@ def scale_by_width(model: Any, config: Config) -> None:
     if config["optimizer"].technique.build.follows_gradients:
         _scale_gradients(growth, share)
         return
+    matrices = growth.hidden
     for parameter in hidden:
-        # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
-        parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
+        # What Muon does not train (a window's weights, a mixture's prior) is AdamW's.
+        parameter.width_scale = share ** (power if parameter in matrices else 1.0)
 
 
 def _unknown(base: int, config: Config) -> str:

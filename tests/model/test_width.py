@@ -212,6 +212,12 @@ def test_a_thin_factor_has_inputs_that_do_not_grow():
     assert shapes[WIDTH, 3] == 1.0 and shapes[3, WIDTH] == SHARE
 
 
+def test_a_thin_matrix_beside_muon_has_adamws_rate():
+    model = small({"optimizer": "muon"}, chosen={"head": "mos", "backbone": "lstm"}).model
+    assert model.head.prior.weight.width_scale == SHARE
+    assert model.head.latent_0.weight.width_scale == 1
+
+
 def test_blocks_by_head_have_the_rate_of_their_inputs():
     """Whose number is that of a head's units, which grow as the layer does."""
     chosen, layers = {"backbone": "xlstm"}, {"backbone.num_layers": 2, "backbone.slstm_at": [2]}
