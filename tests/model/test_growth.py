@@ -12,7 +12,7 @@ from ablate.components.optimizer.soap import RotatedAdam, Soap, SoapConfig
 from ablate.config.resolve import resolve
 from ablate.model.assemble import assemble, assemble_over
 from ablate.model.growth import growth_of, matrices_between
-from ablate.testing.subject import VOCABULARY, RandomPairs
+from ablate.testing.subject import VOCABULARY, RandomPairs, SmallModel
 from tests.contracts.test_slots import SUBJECTS
 
 BYTES = 256
@@ -113,3 +113,17 @@ def test_a_module_that_is_no_model_has_no_words():
     assert matrices_between(part) == {part.weight, part.positions}
     part.looked_up = part.positions.numel()
     assert matrices_between(part) == {part.weight}
+
+
+def test_without_a_wider_model_every_dimension_but_those_of_words_counts_as_one_that_grows(
+    monkeypatch,
+):
+    """Of a technique of the user's own, whose widths have names that are not known."""
+    monkeypatch.setattr("ablate.model.growth.is_width", lambda name, config: name == "size")
+    model = SmallModel({"head": "mos"}, {"backbone.num_layers": 1}).model
+    growth = growth_of(model)
+    assert not growth.known and "head.decoder.bias" in names_of(model, growth.tables)
+    assert names_of(model, growth.hidden) == {
+        "backbone.weight_ih_l0", "backbone.weight_hh_l0", "head.latent_0.weight",
+        "head.prior.weight",
+    }  # fmt: skip
