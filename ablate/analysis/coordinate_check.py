@@ -33,6 +33,7 @@ from ablate.config.streams import Streams
 from ablate.errors import CombinationError, ConfigError
 from ablate.model.assemble import assemble
 from ablate.model.flow import Pass
+from ablate.model.growth import is_width
 from ablate.model.mixture import expert_logits, summed_nll
 
 FLAT = 0.1  # a slope up to this is no growth
@@ -172,8 +173,13 @@ def _config(subject: Subject, options: CoordinateCheckOptions, width: int) -> Co
     vocabulary = subject.corpus.num_words
     now = assemble(config, vocabulary, "meta").model.shapes.layers[-1]
     own = {name: all_fields(part) for name, part in config.parts.items()}
-    parts = [part for part in own if "." not in part]  # others are regularizers' and evaluators'
-    known = {f"{part}.{name}" for part in parts for name in own[part] if _is_width(name)}
+    known = {
+        f"{name}.{field}"
+        for name, part in config.parts.items()
+        for field in own[name]
+        # Parts with a "." are regularizers and evaluators.
+        if "." not in name and is_width(field, part)
+    }
     for field in sorted(known | set(options.fields)):
         part, _, name = field.rpartition(".")
         values[field] = _scaled(own.get(part, {}).get(name), width, now)
@@ -183,11 +189,6 @@ def _config(subject: Subject, options: CoordinateCheckOptions, width: int) -> Co
     }
     changed = {name: value for name, value in given.items() if value is not None}
     return resolve({**values, **changed}, f"width {width} of trial {subject.id}")
-
-
-def _is_width(name: str) -> bool:
-    """Whether fields of this name are widths, in all of ablate's techniques."""
-    return name == "size" or name.endswith("units")
 
 
 def _scaled(value: Any, width: int, now: int) -> Any:

@@ -40,11 +40,13 @@ from ablate.model.slots import (
     Outputs,
     Words,
 )
+from ablate.model.width import by_width, first_range
 
 __all__ = [
     "Attention", "Backbone", "Bridge", "Chance", "CombinationError", "Draw", "Encoder",
     "EncoderDecoder", "Evaluator", "FallingConfig", "Features", "Gate", "GateSignal", "Head",
     "LanguageModel", "Loss", "Masks", "Memory", "Mixture", "Optimizer", "Outputs", "Pass",
     "Past", "Pointer", "Progress", "Reading", "Regularizer", "Schedule", "ScheduleConfig",
-    "Shapes", "State", "Stepwise", "Streams", "TrainingText", "Words", "register", "setting",
+    "Shapes", "State", "Stepwise", "Streams", "TrainingText", "Words", "by_width", "first_range",
+    "register", "setting",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from ablate.model.cap import check_cap
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.ensemble import Together
 from ablate.model.flow import Shapes, TrainingText
+from ablate.model.growth import widened
 from ablate.model.language_model import Embedding, LanguageModel, num_parameters
 from ablate.model.loss import Loss
 from ablate.model.optimizer import Optimizer
@@ -58,10 +59,18 @@ def assemble(
         separators=separators,
         source_vocabulary=source_vocabulary,
     )
+    assembly = _assembled(config, shapes, device, text)
+    scale_by_width(assembly.model, config)
+    return assembly
+
+
+def _assembled(
+    config: Config, shapes: Shapes, device: str, text: TrainingText | None = None
+) -> Assembly:
+    """A config's model over so many words, and what trains it."""
     with torch.device(device), _counting_bytes():
         model = _model(config, shapes)
     check_windows(config, model.backbone)
-    scale_by_width(model, config)
     if text is not None:
         model.embedding.read_text(text)
         model.backbone.read_text(text)
@@ -70,7 +79,25 @@ def assemble(
         technique.check(model)
     with torch.device(device):
         _add_auxiliary(assembly, config, text)
+
+    def again(factor: int, further: int) -> LanguageModel:
+        own = widened(config, factor)
+        return _assembled(own, _resized(shapes, factor, further), "meta").model
+
+    model.again = again
     return assembly
+
+
+def _resized(shapes: Shapes, factor: int, further: int) -> Shapes:
+    """The shapes at so many times the widths, with so many further words."""
+    return replace(
+        shapes,
+        vocabulary=shapes.vocabulary + further,
+        source_vocabulary=shapes.source_vocabulary + further,
+        embedding=shapes.embedding * factor,
+        layers=tuple(units * factor for units in shapes.layers),
+        output=shapes.output * factor,
+    )
 
 
 def assemble_over(
@@ -96,8 +123,15 @@ def assemble_over(
         separators=member_shapes[0].separators,
     )
     with torch.device(device):
-        gate = config["gate"].make(shapes)
-    return _with_loss(Together(members, gate, shapes), config, text)
+        model = Together(members, config["gate"].make(shapes), shapes)
+
+    def again(factor: int, further: int) -> LanguageModel:
+        own, resized = widened(config, factor), _resized(shapes, factor, further)
+        with torch.device("meta"):
+            return Together(members, own["gate"].make(resized), resized)
+
+    model.again = again
+    return _with_loss(model, config, text)
 
 
 def check_packages(config: Config) -> None:

@@ -11,19 +11,28 @@ from torch.nn import functional as F
 
 from ablate.config.streams import Streams
 from ablate.model.flow import Draw, Features, Pass, Past, Shapes, State
+from ablate.model.growth import Again
 from ablate.model.masks import OFF, Masks
 from ablate.model.slots import Backbone, Bridge, Gate, Head, Part, ReadsWords, Words
+from ablate.model.width import by_width
 
 
 class Embedding(Words):
-    """A table of word vectors, initially uniform in `initial_center` +- `initial_range`."""
+    """A table of word vectors, initially uniform in `initial_center` +- `initial_range`, which
+    `falls` with the width (`by_width`)."""
 
     def __init__(
-        self, vocabulary: int, size: int, initial_range: float, initial_center: float = 0.0
+        self,
+        vocabulary: int,
+        size: int,
+        initial_range: float,
+        initial_center: float = 0.0,
+        falls: float = 0.0,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocabulary, size))
         self.initial_range, self.initial_center = initial_range, initial_center
+        self.falls = falls
         self.num_words, self.looked_up = vocabulary, self.weight.numel()
 
     def forward(self, ids_TB: Tensor) -> Tensor:
@@ -33,7 +42,7 @@ class Embedding(Words):
         return self.weight
 
     def initialize(self, draw: Draw) -> None:
-        bound, center = self.initial_range, self.initial_center
+        bound, center = self.initial_range * by_width(self.weight, self.falls), self.initial_center
         self.weight.data.uniform_(center - bound, center + bound, generator=draw("weight"))
 
 
@@ -48,6 +57,7 @@ class LanguageModel(nn.Module):
 
     members: tuple[LanguageModel, ...] = ()  # of an ensemble (`ablate/model/ensemble.py`)
     output_scale = 1.0  # of the logits before their bias (`ablate/model/width.py`)
+    again: Again | None = None  # builds it at other sizes; an assembled model has it
 
     def __init__(
         self,
@@ -188,9 +198,6 @@ class LanguageModel(nn.Module):
             draw = getattr(module, "initialize", None)
             if module is not self and draw is not None:
                 draw(lambda name, path=path: streams.generator(f"init/{path}.{name}"))
-        for parameter in self.parameters():
-            if (scale := getattr(parameter, "initial_scale", None)) is not None:  # by a base width
-                parameter.data.mul_(scale)
 
 
 def _with_past(features: Features, past: State) -> tuple[Features, State]:

@@ -6,7 +6,11 @@ With s = base width / width, at the start:
     output             logits = s (h W') + bias, where W starts as at the base width
     all others         as at the base width: word vectors (also tied ones), biases, gains
 
-and the rate is that of the base width, times
+What does not start at random (a forget gate's bias, a decay, a gain) is never scaled: `by_width`
+scales a draw's range, and not what it became. A range that a setting gives is scaled as above; one
+of 1/sqrt(units) is right for hidden matrices as it is, and is kept from falling elsewhere.
+
+The rate is that of the base width, times
 
                                                            Adam's steps    gradients (SGD)
     hidden matrices                                              s                1
@@ -19,9 +23,9 @@ multiple of that at the base width, and the s before the logits makes the output
 for SGD, s goes with a matrix of few outputs (a mixture's prior), and 1/s with one of few inputs.
 
 The width is that of the last layer. Those of all layers and of the word vectors are expected to be
-in the same proportion to what they are at the base width. A matrix with fewer inputs than the
-narrowest of them is no hidden one here, since its inputs do not grow with the width: these are
-ranks, experts, heads.
+in the same proportion to what they are at the base width. What grows with them is found by building
+the model at other widths (`ablate/model/growth.py`). A matrix whose inputs do not grow is no hidden
+one here: these are ranks, experts, heads.
 
 Products of queries and keys are not changed: 1/sqrt(their size) is right for more heads of the same
 size, and not for wider heads.
@@ -29,20 +33,26 @@ size, and not for wider heads.
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-from torch import nn
+from typing import Any
 
 from ablate.config.config import Config
 from ablate.errors import CombinationError
+from ablate.model.growth import Growth, growth_of
 
-DRAWN = ("backbone", "bridge", "encoder")  # slots whose `initial_range` is that of hidden matrices
+
+def by_width(parameter: Any, falls: float) -> float:
+    """What multiplies the range of a parameter's random draw: 1 without a base width. `falls`: the
+    range itself falls as width^-falls (0: a number; 1/2: one over the root of the units)."""
+    share, wanted = getattr(parameter, "first_values", (1.0, 0.0))
+    return share ** (wanted - falls)
 
 
-def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
-    """The matrices between word vectors and output: of two dimensions, without a row for every
-    word."""
-    return {parameter for parameter in _hidden(model) if parameter.dim() == 2}
+def first_range(parameter: Any, given: float | None, units: int) -> float:
+    """Within what a parameter starts uniform: `given`, or 1/sqrt(units) if it is none; as muP has
+    it if there is a base width."""
+    if given is None:
+        return units**-0.5 * by_width(parameter, 0.5)
+    return given * by_width(parameter, 0.0)
 
 
 def check_base_width(config: Config) -> None:
@@ -82,80 +92,40 @@ def scale_by_width(model: Any, config: Config) -> None:
         return
     share = base / model.shapes.layers[-1]
     model.output_scale = share
-    narrowest = min(model.shapes.embedding, *model.shapes.layers, *_directions(model))
-    hidden = {parameter for parameter in _hidden(model) if parameter.shape[-1] >= narrowest}
+    growth = growth_of(model)
+    if not growth.known:
+        raise CombinationError(_unknown(base, config))
+    hidden = {parameter for parameter in growth.between if growth.grows[parameter][-1]}
+    for parameter in model.parameters():
+        parameter.first_values = (share, 0.5 if parameter in hidden else 0.0)
     if config["optimizer"].technique.build.follows_gradients:
-        _scale_gradients(model, share, narrowest)
-    else:
-        for parameter in hidden:
-            # What Muon does not train, because it is no matrix (a window's weights), is AdamW's.
-            parameter.width_scale = share ** (power if parameter.dim() == 2 else 1.0)
-    for slot in DRAWN:
-        if slot in config.slots:
-            _scale_initial(getattr(model, slot), config[slot].config, share, hidden)
+        _scale_gradients(growth, share)
+        return
+    matrices = growth.hidden
+    for parameter in hidden:
+        # What Muon does not train (a window's weights, a mixture's prior) is AdamW's.
+        parameter.width_scale = share ** (power if parameter in matrices else 1.0)
 
 
-def _scale_gradients(model: Any, share: float, narrowest: int) -> None:
+def _unknown(base: int, config: Config) -> str:
+    return (
+        f"training.base_width = {base} needs to know what grows with the width, and no wider model "
+        f"came of doubling the fields `size` and `...units` of backbone "
+        f"'{config['backbone'].name}' and the other slots. Instead: widths under such names, or "
+        "named in `also_widths` of the technique's config; or leave base_width out."
+    )
+
+
+def _scale_gradients(growth: Growth, share: float) -> None:
     """Rates for steps that are multiples of gradients."""
-    between = _hidden(model)
-    for name, parameter in model.named_parameters():
-        # At every width there are as many words and experts.
-        fixed = (*_words(model), model.head.num_experts) if name.startswith("head.") else ()
-        wide = [size >= narrowest and size not in fixed for size in parameter.shape]
-        last, others = any(wide[-1:]), any(wide[:-1])
-        parameter.width_scale = share ** (last - others if parameter in between else -last)
-
-
-def _scale_initial(part: nn.Module, config: Any, share: float, hidden: set[nn.Parameter]) -> None:
-    """Make a range that is a number right for matrices, and one of 1/sqrt(units), as matrices need
-    it, right for biases and tables."""
-    wide = getattr(config, "initial_range", None) is not None
-    uniform = getattr(config, "initialization", "uniform") == "uniform"
-    tables, every = _tables(part), cast(dict[str, Any], dict(part.named_parameters()))
-    for name, parameter in every.items():
-        bias = name.rpartition(".")[2].startswith("bias")  # torch's names, which layers have
-        if wide and parameter in hidden:
-            parameter.initial_scale = share**0.5
-        elif not wide and uniform and (bias or parameter in tables):
-            parameter.initial_scale = share**-0.5
+    between = growth.between
+    for parameter, grows in growth.grows.items():
+        last, others = any(grows[-1:]), any(grows[:-1])
+        power = last - others if parameter in between else -last
+        parameter.width_scale = share**power  # type: ignore[attr-defined]
 
 
 def _power(config: Config) -> float | None:
     choice = config["optimizer"]
     technique: Any = choice.technique.build
     return technique.width_power(choice.config)
-
-
-def _hidden(model: nn.Module) -> set[Any]:
-    """The parameters of two dimensions or more, without those of words and other tables."""
-    tables, words = _tables(model), _words(model)
-    return {
-        parameter
-        for name, parameter in model.named_parameters()
-        if parameter.dim() > 1
-        and parameter.shape[0] not in words
-        and parameter not in tables
-        and not name.startswith(("embedding.", "source."))
-    }
-
-
-def _directions(model: Any) -> list[int]:
-    """The widths of an encoder's layers in each direction, which are half as wide as the layers."""
-    modules = model.encoder.modules() if hasattr(model, "encoder") else ()
-    return [width for module in modules for width in getattr(module, "widths", ())]
-
-
-def _words(model: nn.Module) -> tuple[int, ...]:
-    """The numbers of words that it writes and reads, if it is a whole model."""
-    shapes: Any = getattr(model, "shapes", None)
-    return () if shapes is None else (shapes.vocabulary, shapes.source_vocabulary)
-
-
-def _tables(part: nn.Module) -> set[nn.Parameter]:
-    """The parameters that are looked up, such as learned positions."""
-    return {
-        parameter
-        for module in part.modules()
-        for parameter in module.parameters(recurse=False)
-        if parameter.numel() == getattr(module, "looked_up", 0)
-    }

@@ -65,6 +65,32 @@ def test_with_a_base_width_nothing_grows_and_without_it_does(case, place):
     assert "without muP: changes grow" in wrong.notes[0]
 
 
+BLOCKS = {
+    "transformer": {"backbone.initial_range": 0.2},
+    "mamba2": {"backbone.state": 8},
+    "rwkv7": {"backbone.rank": 4},
+    "xlstm": {"backbone.slstm_at": [2]},
+    "gated_delta": {"backbone.initial_deviation": 0.2},
+    "mingru": {},
+    "lru": {"backbone.state": 16},
+}
+
+
+@pytest.mark.parametrize("backbone", BLOCKS)
+def test_changes_of_backbones_of_residual_layers_do_not_grow(backbone, place):
+    own = {"embedding.size": 16, "backbone": backbone, "backbone.num_layers": 2}
+    values = {**own, **BLOCKS[backbone]}
+    one = CoordinateCheckOptions(widths=(16, 32, 64), steps=2, seeds=2, rows=4, window=12)
+    right = coordinate_check.run(untrained(place, {**values, **BASE}), options=one)
+    wrong = coordinate_check.run(untrained(place, values), options=one)
+    # Not below 0.1: heads get wider here, and products of xLSTM's queries and keys with them.
+    assert max(growths(right)) < 0.25 and max(growths(wrong)) > 0.5
+    for row in right.rows:
+        narrow, wide = row[2], row[4]
+        # What an untrained model says falls with the width, and what it learned does not.
+        assert row[0] == "logits" or narrow / 1.4 < wide < narrow * 1.4, row
+
+
 def test_its_options_change_the_trial_and_the_table_has_every_width(place):
     one = CoordinateCheckOptions(
         widths=(64, 16), steps=1, seeds=1, base_width=16, learning_rate=0.0, rows=2, window=6

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
-from ablate.components.optimizer.muon import Muon, MuonConfig, hidden_matrices
+from ablate.components.optimizer.muon import Muon, MuonConfig
 from ablate.errors import ConfigError
+from ablate.model.growth import hidden_matrices
 from ablate.model.optimizer import set_rate
 from ablate.testing import SmallModel
 
@@ -90,6 +91,37 @@ def test_words_vectors_and_convolutions_are_the_rest(chosen, expected):
     assert sorted(names[p] for p in grouped) == sorted(names.values())
     parts = [type(part).__name__ for part in optimizer.torch.parts]
     assert parts == (["Muon", "AdamW"] if expected else ["AdamW"])
+
+
+def parts_of(model):
+    """The names of what Muon itself trains, and of what AdamW does."""
+    names = {p: name for name, p in model.named_parameters()}
+    parts = Muon(MuonConfig(), model).torch.parts
+    return [{names[p] for group in part.param_groups for p in group["params"]} for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "values", "thin"),
+    [
+        ({"head": "mos"}, {}, {"head.prior.weight"}),
+        ({"backbone": "gated_delta"}, {}, {"backbone.layers.0.mixer.rates.weight"}),
+        ({"backbone": "xlstm"}, {}, {"backbone.layers.0.gates.weight"}),
+        # As many as a layer has units: still not more of them in a wider model.
+        ({"backbone": "mogrifier"}, {"backbone.rank": 8, "backbone.rounds": 1},
+         {"backbone.mogrifier_left_r1_l0", "backbone.mogrifier_right_r1_l0"}),
+    ],
+)  # fmt: skip
+def test_matrices_with_a_fixed_number_of_rows_or_columns_are_the_rest(chosen, values, thin):
+    model = SmallModel(chosen, {"backbone.num_layers": 1, **values}).model
+    own, rest = parts_of(model)
+    assert thin <= rest and len(own) >= 2
+    between = {name for name, p in model.backbone.named_parameters("backbone") if p.dim() == 2}
+    assert own - {"head.latent_0.weight"} == between - thin
+
+
+def test_a_single_row_or_column_is_the_rest():
+    part = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Linear(5, 1), torch.nn.Linear(1, 4))
+    assert parts_of(part)[0] == {"0.weight"}
 
 
 def test_each_part_has_its_own_share_of_a_scheduled_rate():

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablate.config import registry
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.width import hidden_matrices
+from ablate.model.assemble import assemble
+from ablate.model.growth import growth_of
 from ablate.testing import SmallModel
 from ablate.testing.subject import WIDTH
 
@@ -133,6 +137,52 @@ def test_initial_weights(values, matrices, biases):
         torch.testing.assert_close(parameter, plain[name] * share, msg=name)
 
 
+NARROW, WIDE, SEEDS = 16, 64, 8
+RANGE, DEVIATION = {"backbone.initial_range": 0.2}, {"backbone.initial_deviation": 0.2}
+FIRST = [  # what starts random and what does not, by a setting and by the units
+    *((name, {}) for name in registry.names("backbone") if name not in ("rwkv7", "skipping_rnn")),
+    ("rwkv7", {"backbone.rank": 4}),  # below the units of both
+    *((name, RANGE) for name in ("elman", "lstm", "feed_forward", "deep_transition", "topic_rnn")),
+    ("transformer", {"backbone.positions": "learned", "backbone.value_embeddings": [1]}),
+    ("transformer", {**RANGE, "backbone.value_embeddings": [1], "backbone.biases": True}),
+    ("elman", {**RANGE, "backbone.spectral_radius": 0.9}),
+    ("gated_delta", {**DEVIATION, "backbone.attention_every": 2}),
+    ("lstm", {"backbone.initialization": "keras"}),
+    ("mogrifier", {**RANGE, "backbone.rank": 3}),
+    ("mogrifier", {"backbone.rank": 3}),
+    ("xlstm", {"backbone.slstm_at": [2]}),
+]
+
+
+def first_sizes(backbone, values, width, base):
+    """The root mean square of every parameter's first values over some seeds, and the model."""
+    widths = {"backbone.units": width, "embedding.size": width}
+    widths |= {"backbone.state": width} if backbone == "lru" else {}
+    widths |= {"backbone.topics": 1} if backbone == "topic_rnn" else {}  # units beside the layer's
+    given = {"backbone": backbone, "head": "softmax", "bridge": "dual", **ADAM, **widths, **values}
+    model = assemble(resolve({**given, "training.base_width": base}), 23).model
+    squares = dict.fromkeys((name for name, _ in model.named_parameters()), 0.0)
+    for seed in range(SEEDS):
+        model.initialize(Streams(seed))
+        for name, parameter in model.named_parameters():
+            squares[name] += parameter.detach().square().mean().item() / SEEDS
+    return {name: square**0.5 for name, square in squares.items()}, model
+
+
+@pytest.mark.parametrize(("backbone", "values"), FIRST, ids=str)
+def test_first_values_are_those_of_the_base_width(backbone, values):
+    """Hidden matrices by the root of their inputs, orthogonal ones too; all others the same."""
+    base, _ = first_sizes(backbone, values, NARROW, NARROW)
+    wide, model = first_sizes(backbone, values, WIDE, NARROW)
+    growth = growth_of(model)
+    hidden = {p for p in growth.between if growth.grows[p][-1]}
+    # RWKV-7's mu fall along the units, and depend on how many there are by their definition.
+    named = [(name, p) for name, p in model.named_parameters() if ".mu_" not in name]
+    for name, parameter in named:
+        expected = (NARROW / WIDE) ** 0.5 if parameter in hidden else 1.0
+        assert wide[name] == pytest.approx(base[name] * expected, rel=0.25), name
+
+
 @pytest.mark.parametrize("head", ["softmax", "mos", "doc"])
 def test_logits_are_scaled_before_their_bias(head):
     chosen = {"head": head, "backbone": "lstm"}
@@ -162,12 +212,25 @@ def test_a_thin_factor_has_inputs_that_do_not_grow():
     assert shapes[WIDTH, 3] == 1.0 and shapes[3, WIDTH] == SHARE
 
 
-def test_a_table_is_no_hidden_matrix():
-    part = torch.nn.Linear(WIDTH, WIDTH)
-    part.positions = torch.nn.Parameter(torch.zeros(5, WIDTH))
-    assert hidden_matrices(part) == {part.weight, part.positions}
-    part.looked_up = part.positions.numel()
-    assert hidden_matrices(part) == {part.weight}
+def test_a_thin_matrix_beside_muon_has_adamws_rate():
+    model = small({"optimizer": "muon"}, chosen={"head": "mos", "backbone": "lstm"}).model
+    assert model.head.prior.weight.width_scale == SHARE
+    assert model.head.latent_0.weight.width_scale == 1
+
+
+def test_blocks_by_head_have_the_rate_of_their_inputs():
+    """Whose number is that of a head's units, which grow as the layer does."""
+    chosen, layers = {"backbone": "xlstm"}, {"backbone.num_layers": 2, "backbone.slstm_at": [2]}
+    model = small(layers, chosen=chosen).model
+    blocks = {n: p.width_scale for n, p in model.backbone.named_parameters() if p.dim() == 3
+              and "convolution" not in n}  # fmt: skip
+    assert len(blocks) == 6 and set(blocks.values()) == {SHARE}
+
+
+def test_a_model_that_no_known_field_widens_is_refused(monkeypatch):
+    monkeypatch.setattr("ablate.model.growth.is_width", lambda name, config: name == "size")
+    with pytest.raises(CombinationError, match="no wider model came of doubling"):
+        small(chosen={"backbone": "lstm"})
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 
 from ablate.components import CombinationError, Draw
 from ablate.model.slots import Part
+from ablate.model.width import first_range
 
 Turns = tuple[Tensor, Tensor]  # cosines and sines of every step's angles, [T, D / 2]
 
@@ -155,8 +156,7 @@ class CausalAttention(Part):
             if name.endswith("bias"):
                 parameter.data.zero_()
                 continue
-            bound = self.heads.initial_range
-            bound = self.heads.units**-0.5 if bound is None else bound
+            bound = first_range(parameter, self.heads.initial_range, self.heads.units)
             bound *= self.heads.output_scale if name == "out" else 1
             parameter.data.uniform_(-bound, bound, generator=draw(name))
 

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from ablate.components import Draw, Masks
 from ablate.components.backbone._attention import CausalAttention, Turns
+from ablate.model.width import first_range
 
 FEED_FORWARD = ("gelu", "gelu_tanh", "relu_squared", "swiglu")
 GATED = "swiglu"
@@ -97,7 +98,7 @@ class FeedForward(nn.Module):
             if name.endswith("bias"):
                 parameter.data.zero_()
                 continue
-            bound = parameter.shape[1] ** -0.5 if self.initial_range is None else self.initial_range
+            bound = first_range(parameter, self.initial_range, parameter.shape[1])
             bound *= self.output_scale if name == "out" else 1
             parameter.data.uniform_(-bound, bound, generator=draw(name))
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ablate.components import Backbone, CombinationError, Draw, Masks, Outputs, State, setting
 from ablate.model.fast.precision import autocast_dtype, plainly
+from ablate.model.width import first_range
 
 Weights = tuple[Tensor, Tensor, Tensor, Tensor | None]  # input, recurrent, and one bias or two
 Layer = Callable[[int, Tensor, State], tuple[Tensor, ...]]
@@ -66,7 +67,7 @@ def initialize(module: Backbone, initial_range: float | None, draw: Draw) -> Non
         # A name ends in its layer ("weight_ih_l0"). The bound is by the layer's units, as in torch,
         # also for its input matrix.
         units = module.widths[int(name.rpartition("_l")[2])]
-        bound = units**-0.5 if initial_range is None else initial_range
+        bound = first_range(parameter, initial_range, units)
         parameter.data.uniform_(-bound, bound, generator=draw(name))
 
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ablate.components import CombinationError, Draw, Shapes, setting
 from ablate.components.backbone import _layers as layers
 from ablate.model.activation import ACTIVATIONS
+from ablate.model.width import first_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +78,8 @@ def initialize(module: nn.Module, config: RecurrenceConfig, draw: Draw) -> None:
         bound = config.initial_range
         if config.recurrent_range is not None and not name.startswith(("weight_ih", "bias")):
             bound = config.recurrent_range
-        if bound is None:
-            bound = parameter.shape[0] ** -0.5  # by the units, also of a bias
+        # By the units, also of a bias.
+        bound = first_range(parameter, bound, parameter.shape[0])
         parameter.data.uniform_(-bound, bound, generator=draw(name))
 
 

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from ablate.components import Backbone, CombinationError, Draw, Masks, Outputs, State
 from ablate.model.fast.precision import autocast_dtype, full
+from ablate.model.width import by_width
 
 
 def initial_state(layers: Iterable[Any], rows: int) -> State:
@@ -99,9 +100,10 @@ def group(backbone: Backbone, name: str) -> str:
     return "recurrent_input" if name.startswith(("enter", "stack.weight_ih")) else "recurrent"
 
 
-def entrance(embedding: int, units: int, deviation: float) -> nn.Module:
+def entrance(embedding: int, units: int, deviation: float, *, falls: float = 0.5) -> nn.Module:
     """From word vectors to the stream: a matrix, unless both are as wide."""
-    return nn.Identity() if embedding == units else Linear(embedding, units, deviation)
+    same = embedding == units
+    return nn.Identity() if same else Linear(embedding, units, deviation, falls=falls)
 
 
 def units_per_head(units: int, heads: int) -> int:
@@ -143,11 +145,20 @@ def in_chunks(
 
 @final
 class Linear(nn.Module):
-    """x W' + b, with W initially normal of this standard deviation, and b 0."""
+    """x W' + b, with W initially normal of this standard deviation, which `falls` with the width
+    (`by_width`), and b 0."""
 
-    def __init__(self, inputs: int, outputs: int, deviation: float, *, bias: bool = False) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        deviation: float,
+        *,
+        falls: float = 0.5,
+        bias: bool = False,
+    ) -> None:
         super().__init__()
-        self.deviation = deviation
+        self.deviation, self.falls = deviation, falls
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
         self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
 
@@ -157,7 +168,8 @@ class Linear(nn.Module):
 
     def initialize(self, draw: Draw) -> None:
         """Draw W, and set b to 0."""
-        self.weight.data.normal_(0, self.deviation, generator=draw("weight"))
+        deviation = self.deviation * by_width(self.weight, self.falls)
+        self.weight.data.normal_(0, deviation, generator=draw("weight"))
         if self.bias is not None:
             self.bias.data.zero_()
 

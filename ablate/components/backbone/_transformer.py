@@ -81,6 +81,11 @@ class TransformerConfig:
         return self.units**-0.5 if self.initial_range is None else self.initial_range
 
     @property
+    def falls(self) -> float:
+        """The power of the width by which this range falls."""
+        return 0.5 if self.initial_range is None else 0.0
+
+    @property
     def output_scale(self) -> float:
         """The factor of the first values of what a layer adds."""
         scales = {"plain": 1.0, "by_depth": (2 * self.num_layers) ** -0.5, "zero": 0.0}

@@ -37,6 +37,7 @@ from ablate.components import (
 )
 from ablate.model.activation import ACTIVATIONS, Activation
 from ablate.model.fast.steps import masked
+from ablate.model.width import first_range
 
 Level = tuple[Tensor, Tensor | None]  # of a layer: U, and S if it has a shortcut
 
@@ -140,9 +141,9 @@ class DeepTransition(Backbone):
         return (output_TBH,), (masks("output", output_TBH),), (output_TBH[-1:],)
 
     def initialize(self, draw: Draw) -> None:
-        bound = self.config.initial_range
-        bound = self.config.units**-0.5 if bound is None else bound
+        config = self.config
         for name, parameter in self.named_parameters():
+            bound = first_range(parameter, config.initial_range, config.units)
             parameter.data.uniform_(-bound, bound, generator=draw(name))
 
     def _add(self, name: str, *shape: int) -> None:

@@ -14,7 +14,7 @@ fixed (`recurrent_rate = 0`) or trained at a share of the learning rate (Jaeger 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,8 @@ from ablate.model.fast.recurrence import recurrence
 @dataclass(frozen=True, kw_only=True)
 class ElmanConfig(simple.RecurrenceConfig):
     """Layers, and the blocks, initial values and learning rates of their recurrent matrices."""
+
+    also_widths: ClassVar = ("blocks",)
 
     blocks: tuple[int, ...] = setting(
         (), doc="units of each diagonal block of the recurrent matrix; empty: one block", low=1

@@ -30,6 +30,7 @@ from ablate.components import (
     setting,
 )
 from ablate.model.activation import ACTIVATIONS, Activation
+from ablate.model.width import first_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +116,8 @@ class FeedForward(Backbone):
     def initialize(self, draw: Draw) -> None:
         # Without a matrix only the bias is left, which has a number for each unit.
         inputs = self.config.units if self.weight is None else self.weight[0].numel()
-        bound = self.config.initial_range
-        bound = inputs**-0.5 if bound is None else bound
         for name, parameter in self.named_parameters():
+            bound = first_range(parameter, self.config.initial_range, inputs)
             parameter.data.uniform_(-bound, bound, generator=draw(name))
 
 

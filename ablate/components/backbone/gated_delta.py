@@ -70,6 +70,10 @@ class GatedDeltaConfig:
         """The units of the feed-forward part."""
         return self.inner_units or math.ceil(8 * self.units / 3)
 
+    def linear(self, inputs: int, outputs: int) -> stream.Linear:
+        """A matrix whose first values do not depend on its size."""
+        return stream.Linear(inputs, outputs, self.initial_deviation, falls=0)
+
     def attends(self, layer: int) -> bool:
         """Return whether a layer, counted from 0, has attention."""
         return self.attention_every > 0 and (layer + 1) % self.attention_every == 0
@@ -81,19 +85,19 @@ class Memory(nn.Module):
 
     def __init__(self, config: GatedDeltaConfig) -> None:
         super().__init__()
-        self.heads, deviation = config.heads, config.initial_deviation
+        self.heads, linear = config.heads, config.linear
         self.key = stream.units_per_head(config.units, config.heads)
         self.value = self.key * config.value_factor
         values = config.units * config.value_factor
         self.sizes = (config.units, config.units, values)
-        self.query_key_value = stream.Linear(config.units, sum(self.sizes), deviation)
-        self.rates = stream.Linear(config.units, 2 * config.heads, deviation)
-        self.gate = stream.Linear(config.units, values, deviation)
+        self.query_key_value = linear(config.units, sum(self.sizes))
+        self.rates = linear(config.units, 2 * config.heads)
+        self.gate = linear(config.units, values)
         self.convolution = stream.ShortConvolution(sum(self.sizes), config.convolution)
         self.log_decay = nn.Parameter(torch.empty(config.heads))
         self.step_bias = nn.Parameter(torch.empty(config.heads))
         self.norm = stream.Norm(self.value, centred=False)
-        self.out = stream.Linear(values, config.units, deviation)
+        self.out = linear(values, config.units)
 
     def initial_state(self, rows: int) -> State:
         memory = self.log_decay.new_zeros(self.heads, rows, self.key, self.value)
@@ -157,12 +161,12 @@ class Layer(nn.Module):
 
     def __init__(self, config: GatedDeltaConfig, *, attends: bool) -> None:
         super().__init__()
-        units, deviation = config.units, config.initial_deviation
+        units, linear = config.units, config.linear
         self.norm = stream.Norm(units, centred=False)
         self.mixer = (Attention if attends else Memory)(config)
         self.inner_norm = stream.Norm(units, centred=False)
-        self.inner = stream.Linear(units, 2 * config.inner, deviation)
-        self.out = stream.Linear(config.inner, units, deviation)
+        self.inner = linear(units, 2 * config.inner)
+        self.out = linear(config.inner, units)
 
     def initial_state(self, rows: int) -> State:
         return self.mixer.initial_state(rows)
@@ -211,7 +215,8 @@ class GatedDelta(Backbone):
             )
         self.widths = (config.units,) * config.num_layers
         self.config = config
-        self.enter = stream.entrance(shapes.embedding, config.units, config.initial_deviation)
+        deviation = config.initial_deviation
+        self.enter = stream.entrance(shapes.embedding, config.units, deviation, falls=0)
         self.layers = nn.ModuleList(
             Layer(config, attends=config.attends(layer)) for layer in range(config.num_layers)
         )

@@ -13,7 +13,7 @@ autograd.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,8 @@ from ablate.model.fast.scan import scan, scan_plain
 @dataclass(frozen=True, kw_only=True)
 class IrlmConfig:
     """The groups of units, and the range of r in each."""
+
+    also_widths: ClassVar = ("groups",)
 
     units: int = setting(512, doc="number of units; must equal embedding.size", low=1)
     groups: tuple[int, ...] = setting(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,8 @@ SMALLEST = 1e-6  # of a uniform draw whose logarithm is taken
 @dataclass(frozen=True, kw_only=True)
 class LruConfig:
     """The blocks, and where their eigenvalues start."""
+
+    also_widths: ClassVar = ("state",)
 
     num_layers: int = setting(2, doc="number of blocks", low=1, high=1000)
     units: int = setting(200, doc="units of every block's input and output", low=1)

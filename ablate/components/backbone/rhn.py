@@ -28,6 +28,7 @@ from ablate.model.fast.batched import is_batched
 from ablate.model.fast.precision import plainly
 from ablate.model.fast.rhn_window import fast_window
 from ablate.model.fast.steps import plain_product
+from ablate.model.width import first_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +133,9 @@ class Rhn(Backbone):
         return (output,), (masks("output", output),), (output[-1:],)
 
     def initialize(self, draw: Draw) -> None:
-        bound, (units,) = self.initial_range, self.widths
+        (units,) = self.widths
         for name, parameter in self.named_parameters():
+            bound = first_range(parameter, self.initial_range, units)
             parameter.data.uniform_(-bound, bound, generator=draw(name))
             if name.startswith("bias"):
                 # The first half of a bias is b_h, the second b_t.

@@ -31,6 +31,7 @@ from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, reg
 from ablate.components.backbone import _stream as stream
 from ablate.components.backbone import _wkv7 as wkv7
 from ablate.model.fast.precision import full
+from ablate.model.width import by_width
 
 CHUNK = 16  # steps; over more of them 1 / G would grow too large for float32
 LOWEST = -(math.e**-0.5)  # log of the fastest decay
@@ -78,7 +79,9 @@ class LowRank(nn.Module):
     def initialize(self, draw: Draw) -> None:
         """B starts orthogonal, times 0.1."""
         self.first.data.zero_()
-        nn.init.orthogonal_(self.second.data, 0.1, generator=draw("second"))
+        # Of columns of length 1: each number is smaller, the more units there are.
+        gain = 0.1 * by_width(self.second, 0.5)
+        nn.init.orthogonal_(self.second.data, gain, generator=draw("second"))
         if self.bias is not None:
             self.bias.data.copy_(torch.tensor(self.start))
 

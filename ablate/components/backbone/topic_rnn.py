@@ -42,6 +42,7 @@ from ablate.errors import ConfigError
 from ablate.model.activation import ACTIVATIONS, Activation
 from ablate.model.fast.recurrence import recurrence
 from ablate.model.topics import LdaSettings, word_topics
+from ablate.model.width import first_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ class TopicRnn(Backbone):
         return (output_TBH,), (masked_TBH,), (s_TBH[-1:], log_f_TBK[-1:])
 
     def initialize(self, draw: Draw) -> None:
-        bound = self.config.initial_range
-        bound = self.config.units**-0.5 if bound is None else bound
+        config = self.config
         for name, parameter in self.named_parameters():
+            bound = first_range(parameter, config.initial_range, config.units)
             parameter.data.uniform_(-bound, bound, generator=draw(name))

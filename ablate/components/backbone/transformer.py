@@ -14,6 +14,7 @@ place of v_t (as in modded-nanogpt and nanochat, where a number or a gate scales
 
 from __future__ import annotations
 
+from functools import partial
 from typing import final
 
 import torch
@@ -25,6 +26,7 @@ from ablate.components.backbone._block import Block, FeedForward, Norm
 from ablate.components.backbone._transformer import TransformerConfig, check, check_length
 from ablate.config.registry import WINDOW
 from ablate.model.language_model import Embedding
+from ablate.model.width import first_range
 
 
 @register(
@@ -97,7 +99,7 @@ class Transformer(Backbone):
     def initialize(self, draw: Draw) -> None:
         """Draw the positions; the other parts draw their own."""
         if self.positions is not None:
-            bound = self.config.bound
+            bound = first_range(self.positions, self.config.initial_range, self.config.units)
             self.positions.data.uniform_(-bound, bound, generator=draw("positions"))
 
     def group(self, name: str) -> str:
@@ -142,4 +144,5 @@ def _value_tables(config: TransformerConfig, vocabulary: int) -> nn.ModuleDict:
     """A table for each layer that has one, by the layer's number."""
     width = config.head_units * (config.key_value_heads or config.heads)
     numbers = [str(number) for number in config.value_embeddings]
-    return nn.ModuleDict({n: Embedding(vocabulary, width, config.bound) for n in numbers})
+    table = partial(Embedding, vocabulary, width, config.bound, falls=config.falls)
+    return nn.ModuleDict({n: table() for n in numbers})

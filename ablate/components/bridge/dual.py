@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from ablate.components import Bridge, Draw, Features, Masks, Shapes, register, setting
 from ablate.model.keras import INITIALIZATIONS, check_initialization, glorot
+from ablate.model.width import first_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +74,7 @@ class Dual(Bridge):
         self.width = shapes.embedding if config.units is None else config.units
         self.input_dropout = config.input_dropout
         self.output_dropout = config.output_dropout
-        inputs = shapes.embedding + shapes.layers[-1]
-        self.bound = inputs**-0.5 if config.initial_range is None else config.initial_range
+        self.inputs, self.initial_range = shapes.embedding + shapes.layers[-1], config.initial_range
         self.weight_e = nn.Parameter(torch.empty(self.width, shapes.embedding))
         self.weight_h = nn.Parameter(torch.empty(self.width, shapes.layers[-1]))
         self.bias = nn.Parameter(torch.empty(self.width))
@@ -89,11 +89,12 @@ class Dual(Bridge):
 
     def initialize(self, draw: Draw) -> None:
         for name in ("weight_e", "weight_h"):
-            weight = self.get_parameter(name).data
+            weight = self.get_parameter(name)
             if self.initialization == "keras":
                 # In Keras both are parts of one kernel, whose size gives the range.
                 fans = self.width + self.weight_e.shape[1] + self.weight_h.shape[1]
-                glorot(weight, draw(name), fans)
+                glorot(weight.data, draw(name), fans)
             else:
-                weight.uniform_(-self.bound, self.bound, generator=draw(name))
+                bound = first_range(weight, self.initial_range, self.inputs)
+                weight.data.uniform_(-bound, bound, generator=draw(name))
         self.bias.data.zero_()

@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from ablate.components import Optimizer, register, setting
+from ablate.model.growth import matrices_between
 from ablate.model.optimizer import Choose, decayed_alike, every, parameter_groups
-from ablate.model.width import hidden_matrices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,9 @@ def is_matrix(parameter: nn.Parameter) -> bool:
 
 def adamw(model: nn.Module, config: AdamwConfig, chosen: Choose = every) -> torch.optim.AdamW:
     """torch's AdamW over the chosen parameters, those that do not decay in groups of their own."""
-    hidden = hidden_matrices(model)
-    decays = {"all": every, "matrices": is_matrix, "hidden": hidden.__contains__}[config.decayed]
+    decays = every if config.decayed == "all" else is_matrix
+    if config.decayed == "hidden":
+        decays = matrices_between(model).__contains__
     decayed = parameter_groups(model, lambda p: chosen(p) and decays(p))
     others = parameter_groups(model, lambda p: chosen(p) and not decays(p))
     return torch.optim.AdamW(

@@ -8,9 +8,12 @@ NS brings all singular values of a matrix near 1, by `steps` steps of Newton and
     X = X / |X|,    X <- a X + b (X X') X + c (X X')^2 X        a, b, c = 3.4445, -4.7750, 2.0315
 
 and scale is sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns)), with which a step is as
-large as one of AdamW's ("like_adamw"). A hidden matrix has two dimensions, and not a row for every
-word. Word vectors, output matrices, vectors and convolutions are AdamW's, by the fields `rest_*`.
-Matrices of several gates count as one.
+large as one of AdamW's ("like_adamw"). A hidden matrix has two dimensions, which both grow with the
+width of the model (`ablate/model/growth.py`). All else is AdamW's, by the fields `rest_*`: word
+vectors, output matrices, vectors, convolutions, and matrices with a fixed number of rows or columns
+(a mixture's prior, one row for each head, factors of a low rank). With all singular values near 1,
+a step on such a matrix of r rows has the norm sqrt(r), whatever its gradient is. Matrices of
+several gates count as one.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from torch import nn
 from ablate.components import Optimizer, register, setting
 from ablate.components.optimizer.adamw import AdamwConfig, adamw
 from ablate.errors import ConfigError
+from ablate.model.growth import hidden_matrices
 from ablate.model.optimizer import Several, decayed_alike, parameter_groups
-from ablate.model.width import hidden_matrices
 
 SCALES = {"original": "original", "like_adamw": "match_rms_adamw"}  # torch's names
 

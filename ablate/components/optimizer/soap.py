@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from ablate.components import Optimizer, register, setting
 from ablate.components.optimizer.adamw import AdamwConfig, adamw
+from ablate.model.growth import matrices_between
 from ablate.model.optimizer import Several, parameter_groups
-from ablate.model.width import hidden_matrices
 
 SIDES = {"left": 0, "right": 1}  # and the dimension of the matrix that each turns
 
@@ -175,7 +175,7 @@ class Soap(Optimizer):
         self.config = config
         trained = {p for p in model.parameters() if p.requires_grad}
         matrices = {p for p in trained if p.dim() == 2}
-        of_words = matrices - hidden_matrices(model)
+        of_words = matrices - matrices_between(model)
         own = matrices if config.words == "one_sided" else matrices - of_words
         rest = AdamwConfig(
             learning_rate=config.learning_rate,

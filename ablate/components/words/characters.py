@@ -16,7 +16,7 @@ the sizes (5,312,515 and 19,373,165 parameters). Not known: the seeds of the pub
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,8 @@ UNKNOWN_WORD = "<unk>"
 @dataclass(frozen=True, kw_only=True)
 class CharactersConfig:
     """The letters and what is made of them; together the features are a word vector."""
+
+    also_widths: ClassVar = ("features",)
 
     widths: tuple[int, ...] = setting(
         (1, 2, 3, 4, 5, 6), doc="letters that each convolution reads", low=1
