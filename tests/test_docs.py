@@ -6,13 +6,15 @@ import argparse
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import ablate
-from ablate import cli, commands
+from ablate import cli, commands, papers
 from ablate.space.file import ROW_KEYS, TOP_KEYS
 from ablate.space.space import load
 from docs import tables
@@ -183,6 +185,15 @@ def test_a_query_that_mixes_studies_is_noticed():
     query = r'ablate query "SELECT arm FROM trials WHERE \"head.experts\" > 1 GROUP BY arm"'
     (found,) = QUERY.findall(query)
     assert mixes_studies(found) and not mixes_studies("SELECT arm GROUP BY study_key, arm")
+
+
+def test_the_keys_of_the_papers_are_listed_where_they_are_typed():
+    page = (places.DOCS / "commands.md").read_text(encoding="utf-8")
+    helped = cli.parser("compare").parse_args
+    with pytest.raises(SystemExit), redirect_stdout(StringIO()) as printed:
+        helped(["compare", "--help"])
+    for key in papers.ids():
+        assert f"| `{key}` |" in page and key in printed.getvalue()
 
 
 def test_every_command_has_a_place_in_the_docs():
