@@ -14,7 +14,10 @@ EXAMPLE = "ablate compare --except head"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate compare`."""
-    parser.add_argument("names", nargs="*", help="studies and papers, for one table")
+    from ablate import papers
+
+    known = ", ".join(papers.ids())
+    parser.add_argument("names", nargs="*", help=f"studies, and papers among {known}")
     parser.add_argument(
         "--except",
         dest="except_",

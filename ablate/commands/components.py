@@ -6,7 +6,7 @@ import argparse
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ablate.commands import _options
 from ablate.commands._answers import Components, FieldOf, OneSection, OneTechnique
@@ -24,7 +24,9 @@ EXAMPLE = "ablate components head doc"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate components`."""
     parser.add_argument(
-        "slot", nargs="?", help="backbone, head, loss, ..., or corpus, training (default: all)"
+        "slot",
+        nargs="?",
+        help="backbone, head, loss, ..., or corpus, training, or a technique (default: all)",
     )
     parser.add_argument("name", nargs="?", help="show this technique's formula and fields")
     _options.add_json(parser)
@@ -50,10 +52,21 @@ def answer(slot: str | None, name: str | None) -> Components:
         )
     if slot in sections:
         return Components(techniques=(), sections=tuple(_answer_sections(slot, sections[slot])))
+    techniques = tuple(map(_answer_technique, _techniques(slot, name, sections)))
+    return Components(techniques=techniques, sections=())
+
+
+def _techniques(
+    slot: str, name: str | None, sections: Mapping[str, object]
+) -> list[registry.Technique]:
+    """Return one technique, all of a slot, or those of any slot whose name is given alone."""
+    if name is None and slot not in registry.EVERY_SLOT:
+        having = [one for one in registry.EVERY_SLOT if slot in registry.names(one)]
+        if having:
+            return [registry.get(one, slot) for one in having]
     _check_slot(slot, sections)
     names = registry.names(slot) if name is None else [name]
-    techniques = (_answer_technique(registry.get(slot, one)) for one in names)
-    return Components(techniques=tuple(techniques), sections=())
+    return [registry.get(slot, one) for one in names]
 
 
 def _answer_technique(technique: registry.Technique) -> OneTechnique:
@@ -113,10 +126,10 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
     sections = _sections()
     if slot in sections:
         return _section(slot, sections[slot])
-    _check_slot(slot, sections)
-    if name is None:
-        return _slot(slot)
-    return _page(registry.get(slot, name))
+    found = _techniques(slot, name, sections)
+    if name is None and slot in registry.EVERY_SLOT:
+        return _slot(found)
+    return "\n\n".join(map(_page, found))
 
 
 def _slots() -> str:
@@ -148,9 +161,8 @@ def _section(name: str, by_task: Mapping[str, type]) -> str:
     return "\n".join(lines[1:])
 
 
-def _slot(slot: str) -> str:
-    techniques = [registry.get(slot, name) for name in registry.names(slot)]
-    rows = [[t.name, (t.doc.splitlines() or [""])[0], _source(t)] for t in techniques]
+def _slot(techniques: Iterable[registry.Technique]) -> str:
+    rows = [[t.name, t.summary, _source(t)] for t in techniques]
     headings = ["technique", "what it does", "source"]
     return "\n".join(text.aligned(headings, rows))
 

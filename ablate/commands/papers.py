@@ -20,7 +20,7 @@ EXAMPLE = "ablate papers takase2018doc"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate papers`."""
-    parser.add_argument("papers", nargs="*", help="ids of papers (default: all)")
+    parser.add_argument("papers", nargs="*", help=f"among {', '.join(papers.ids())} (default: all)")
     parser.add_argument(
         "--missing", action="store_true", help="only the rows that no shipped study has"
     )

@@ -47,6 +47,9 @@ EXAMPLE = "ablate plan studies/x.py --scale paper"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate plan`."""
     _options.add_study(parser)
+    parser.add_argument(
+        "--local", action="store_true", help="give the time that `ablate study --local` takes"
+    )
     _options.add_json(parser)
     _options.add_locations(parser)
 
@@ -55,12 +58,19 @@ def run(options: argparse.Namespace) -> str:
     """Return what a study would train, and its cost."""
     changes, workspace = _options.overrides(options), _options.workspace(options)
     if options.format == "json":
-        return json.written(answer(options.file, options.scale, workspace, changes))
-    return show_plan(options.file, options.scale, workspace, changes)
+        return json.written(
+            answer(options.file, options.scale, workspace, changes, local=options.local)
+        )
+    return show_plan(options.file, options.scale, workspace, changes, local=options.local)
 
 
 def show_plan(
-    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
+    file: str,
+    scale: str | None,
+    workspace: Workspace,
+    changes: Overrides | None = None,
+    *,
+    local: bool = False,
 ) -> str:
     """Return the plan as text, one for each corpus or rung of a scale of several.
 
@@ -68,10 +78,10 @@ def show_plan(
     """
     study, scale = overridden(load(file), scale, changes or Overrides())
     each = scales_of(scale, study.scale(scale)[1])
-    return "\n\n".join(_show_one(study, one, workspace) for one in each)
+    return "\n\n".join(_show_one(study, one, workspace, local) for one in each)
 
 
-def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
+def _show_one(study: Study, scale: str, workspace: Workspace, local: bool) -> str:
     plan, searches, done = _planned(study, scale, workspace)
     above = [
         f"{plan.record.key}: {plan.record.question}",
@@ -88,7 +98,7 @@ def _show_one(study: Study, scale: str, workspace: Workspace) -> str:
         *_searches(plan),
         *_finds(plan, workspace.store),
         *_sizes(plan, workspace),
-        _shown_cost(_cost(plan, searches, done, workspace), plan),
+        _shown_cost(_cost(plan, searches, done, workspace, local), plan),
     ]
     written = [*text.sentences(above), "", *_arms(plan, done), "", *text.sentences(below)]
     return "\n".join(written)
@@ -103,13 +113,18 @@ def _computes(plan: Plan) -> str:
 
 
 def answer(
-    file: str, scale: str | None, workspace: Workspace, changes: Overrides | None = None
+    file: str,
+    scale: str | None,
+    workspace: Workspace,
+    changes: Overrides | None = None,
+    *,
+    local: bool = False,
 ) -> _answers.Plan:
     """Return the same for programs."""
     plan, searches, done = _planned(
         *overridden(load(file), scale, changes or Overrides()), workspace
     )
-    record, cost = plan.record, _cost(plan, searches, done, workspace)
+    record, cost = plan.record, _cost(plan, searches, done, workspace, local)
     notes = [
         *_changed(plan),
         *rung_notes(plan.scale),
@@ -338,6 +353,7 @@ def _cost(
     searches: Sequence[SearchLeft],
     done: Mapping[str, journals.Journal],
     workspace: Workspace,
+    local: bool,
 ) -> Cost:
     """The trials that are left, and how long they take."""
     asked = {one.planned.arm: _request(one.planned) for one in searches}
@@ -348,7 +364,7 @@ def _cost(
     for journal in done.values():
         forecast.ended(journal)
     # As many workers as `ablate study` starts if it is given no number.
-    left, workers = plan.record.trial_ids() - done.keys(), room_for(plan.cores)
+    left, workers = plan.record.trial_ids() - done.keys(), 1 if local else room_for(plan.cores)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
     looks = looks_of(plan.record)
     num = sum(bool(journal.epochs) for journal in done.values())

@@ -113,8 +113,17 @@ def show_status(workspace: Workspace, name: str | None) -> str:
     if not keys:
         none = f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
         return "\n".join(text.sentences([none]))
-    rows = [[study.study, *_shown(study.counts)] for study in status(workspace, None).studies]
-    return "\n".join(text.lines(table_of(["study", *COLUMNS], rows)))
+    studies = status(workspace, None).studies
+    rows = [[study.study, *_shown(study.counts)] for study in studies]
+    lost = [study.study for study in studies if study.counts.failed or study.counts.diverged]
+    lines = text.lines(table_of(["study", *COLUMNS], rows))
+    return "\n".join([*lines, *_where_errors_are(lost)])
+
+
+def _where_errors_are(studies: Sequence[str]) -> list[str]:
+    """The command that shows why trials of each of these studies have no result."""
+    commands = [f"ablate status {study}" for study in studies]
+    return ["", "Why trials failed or diverged:", *(f"  {c}" for c in commands)] if studies else []
 
 
 def show_log(store: Store, trial_id: str | None) -> str:
@@ -146,7 +155,10 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     lines += text.lines(table_of(["arm", *COLUMNS], rows))
     lines += _looks(record)
     known = glance.read_all(workspace.store, record.trial_ids())
-    return "\n".join([*lines, *_troubles(_troubled(workspace.store, known))])
+    troubled = _troubled(workspace.store, known)
+    return "\n".join(
+        [*lines, *_troubles(troubled), *_what_next(troubled, record, alive=bool(driver))]
+    )
 
 
 def _troubled(store: Store, known: Mapping[str, Glance]) -> Mapping[str, Journal]:
@@ -178,6 +190,20 @@ def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
         elif len(journal.attempts) > 1:
             lines.append(f"{len(journal.attempts)} attempts: {name}{_repeated(journal)}")
     return ["", *lines] if lines else []
+
+
+def _what_next(troubled: Mapping[str, Journal], record: StudyRecord, *, alive: bool) -> list[str]:
+    """Name what shows more of the trials that failed or diverged, and what runs them again."""
+    ends = {journal.status: trial for trial, journal in reversed([*troubled.items()])}
+    lost = ends.get(Ended.FAILED) or ends.get(Ended.DIVERGED)
+    if lost is None:
+        return []
+    lines = ["", f"All that a trial printed: ablate status {lost} --log"]
+    if Ended.FAILED in ends and not (alive or record.imported):
+        lines.append(f"Failed trials are tried again, once the cause is gone, by: {record.resume}")
+    if Ended.DIVERGED in ends:
+        lines.append("A diverged trial is a result, and is not tried again.")
+    return lines
 
 
 def _traceback(frames: str, shown: Sequence[str]) -> list[str]:

@@ -89,6 +89,11 @@ class Technique:
         """The docstring of the technique's class."""
         return (self.build.__doc__ or "").strip()
 
+    @property
+    def summary(self) -> str:
+        """What it does, in a sentence: the first of its file, or of its class in a notebook."""
+        return " ".join((self.formula or self.doc).partition("\n\n")[0].split())
+
 
 _techniques: dict[tuple[str, str], Technique] = {}
 

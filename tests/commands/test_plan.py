@@ -81,8 +81,8 @@ def test_of_a_search_what_is_done_is_not_left_and_what_failed_is(tmp_path, works
     assert f"{counted}: 4 done, 2 left; " in told(file, workspace)
 
 
-def told(file, workspace) -> str:
-    return show_plan(str(file), "s", workspace).splitlines()[-1]
+def told(file, workspace, local=False) -> str:
+    return show_plan(str(file), "s", workspace, local=local).splitlines()[-1]
 
 
 CHAINED = f"""
@@ -121,6 +121,8 @@ def test_trials_wait_for_others_and_leave_workers_idle(
     for workers in epochs:
         monkeypatch.setattr("ablate.engine.cores.usable_cores", lambda n=workers: n)
         seconds[workers] = in_seconds(re.search(r"about (\S+) with", told(file, workspace))[1])
+        local = re.search(r"about (\S+) with 1 worker", told(file, workspace, local=True))
+        assert local and in_seconds(local[1]) == seconds[1], "--local uses one core of many"
     each = seconds[1] / epochs[1]
     assert each > 2  # so that the rounding of seconds says nothing
     assert seconds == {workers: pytest.approx(each * num, abs=2) for workers, num in epochs.items()}

@@ -95,6 +95,17 @@ def test_levels_with_commas_are_read_too(by_hand):
     )
 
 
+def test_a_stored_factorial_has_its_factors_in_the_order_of_the_study(by_hand):
+    """The store sorts an arm's levels by factor, which must not change the table's columns."""
+    design = factorial({"width": {"narrow": {}, "wide": {}}, "dropout": TWO})
+    study = study_of(by_hand, design, drawn(2, design, lambda at: 0.0))
+    whole = summarise(study.record, study.journals)
+    for arm, fields in study.arm_fields.items():
+        study.arm_fields[arm] = {"levels": dict(sorted(fields["levels"].items()))}
+    table = written(summarise(study.record, study.journals))
+    assert table == written(whole) and "\nwidth   dropout " in table
+
+
 def test_without_an_interaction_there_is_no_reading_of_one(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     truth = {"off": 0.0, "on": -0.2}

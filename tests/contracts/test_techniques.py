@@ -37,3 +37,17 @@ def test_its_page_says_all_about_it(technique):
     for field in describe(technique.config):
         assert f" {field.name} " in shown
     assert all(" ".join(text.split()) in shown for text in technique.departures)
+
+
+def test_the_list_of_a_slot_says_what_each_does(technique, monkeypatch):
+    monkeypatch.setattr("ablate.compare.formats.text.terminal_width", lambda: 400)
+    (row,) = (
+        x for x in show_components(technique.slot, None).splitlines() if technique.summary in x
+    )
+    assert row.startswith(f"{technique.name} ") and technique.summary.endswith((".", ".)"))
+
+
+def test_a_technique_is_found_by_its_name_alone():
+    assert show_components("doc", None) == show_components("head", "doc")
+    both = show_components("lstm", None)
+    assert both.startswith("backbone lstm") and "\nencoder lstm" in both

@@ -121,7 +121,8 @@ def test_status_and_doctor_parse_only_the_journals_of_troubled_trials(tmp_path, 
     parsed: list[str] = []
     read = journals.read
     monkeypatch.setattr(journals, "read", lambda *what: parsed.append(what[1]) or read(*what))
-    (every,) = status.show_status(workspace, None).splitlines()[2:]
+    every, *errors = status.show_status(workspace, None).splitlines()[2:]
+    assert errors == ["", "Why trials failed or diverged:", "  ablate status mix@laptop"]
     assert every.split() == ["mix@laptop", "2", "0", "0", "1", "1", "2", "6"]
     (finding,) = doctor_places.studies(workspace)
     assert finding.found.startswith("1 can be read")
@@ -129,3 +130,8 @@ def test_status_and_doctor_parse_only_the_journals_of_troubled_trials(tmp_path, 
     one = status.show_status(workspace, "mix")
     assert parsed == [trials[1], trials[2], trials[4]]
     assert "out of memory" in one and "diverged: " in one and "2 attempts: " in one
+    assert one.splitlines()[-3:] == [
+        f"All that a trial printed: ablate status {trials[1]} --log",
+        f"Failed trials are tried again, once the cause is gone, by: {make_study().resume}",
+        "A diverged trial is a result, and is not tried again.",
+    ]

@@ -71,7 +71,7 @@ def side_by_side(workspace: Workspace, names: Sequence[str], split: str | None =
         except MirrorDamaged:  # or another process has replaced its files since
             table, _ = _ask(workspace, read)
         claimed = claims_of_studies(workspace.store, names, split)
-        return replace(table, further=[*claimed, *table.further])
+        return replace(table, further=[*table.further, *claimed])
 
     # The numbers alone need no study to be opened.
     (numbers, mirror), notes = _ask(

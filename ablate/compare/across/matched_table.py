@@ -15,7 +15,7 @@ from ablate.compare.across.changes import (
     texts,
 )
 from ablate.compare.across.matched import Exchange
-from ablate.compare.formats import Table, table_of, table_of_values, text
+from ablate.compare.formats import Column, Table, table_of_values, text
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.clusters import MIN_CLUSTERS
@@ -30,6 +30,7 @@ from ablate.results.verdict import Verdict, of_loss
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"
 SHOWN = 40  # rows in a terminal
+DELTA, INTERVAL = "Δ", "95%\ninterval"
 
 
 def table(exchanged: Exchange) -> Table:
@@ -191,16 +192,22 @@ def plain_text(exchanged: Exchange, width: int | None = None) -> str:
         more = counted(len(rows) - SHOWN, "more row")
         notes.append(f"{more}: --format csv has them all.")
     notes += other_values(exchanged)
-    left = ["corpus", "metric", "setting", "verdict"]
     body = [[*row.values()] for row in rows[:SHOWN]]
-    return text.write(table_of([*rows[0]], body, left, notes=notes), width)
+    return text.write(Table([*map(_column, rows[0])], body, notes=notes), width)
+
+
+def _column(heading: str) -> Column:
+    """The column of a heading of `_shown_rows`; a narrow terminal's first part has the verdicts."""
+    decides = heading in ("metric", "verdict") or heading.startswith(DELTA)
+    left = heading in ("change", "corpus", "metric", "setting", "verdict")
+    return Column(heading, left=left, first=1 if decides else 2 if heading == INTERVAL else 0)
 
 
 def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
     """A row for each change, by heading; without the columns that say nothing here."""
     changes = exchanged.changes
     scales = list(dict.fromkeys(_unit(change.metric) for change in changes))
-    delta = f"Δ {scales[0]}" if len(scales) == 1 else "Δ"
+    delta = f"{DELTA} {scales[0]}" if len(scales) == 1 else DELTA
     rows = []
     for change, p in zip(changes, _p_holm(exchanged), strict=True):
         d, metric = change.difference, change.metric
@@ -211,7 +218,7 @@ def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
                 **({"corpus": change.corpus} if any(c.corpus for c in changes) else {}),
                 **({"metric": _unit(metric)} if len(scales) > 1 else {}),
                 delta: NONE if d is None else _shown(metric, d.mean),
-                "95%\ninterval": f"[{', '.join(ends)}]" if ends else NONE,
+                INTERVAL: f"[{', '.join(ends)}]" if ends else NONE,
                 "pairs": str(change.num_pairs),
                 "settings": str(change.num_settings),
                 **({"setting": change.setting} if any(c.setting for c in changes) else {}),

@@ -1,9 +1,9 @@
-"""The numbers of `side_by_side.py` for a reader: for each corpus, a table for each source.
+"""The numbers of `side_by_side.py` for a reader: a table for each corpus, source and metric.
 
 A source is a study, or a table of a paper.
 
-A line is an arm or a model, a metric and a split: our number, the published one, and the verdict on
-it or why there is none.
+A line is an arm or a model and a split: our number, the published one, and the verdict on it or why
+there is none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ablate.config.metrics import SPLITS
 
 
 class Line(NamedTuple):
-    """One number of an arm or a model, which is named in the first of its lines for a metric."""
+    """One number of an arm or a model, which is named in the first of its lines."""
 
     row: Row
     place: Place
@@ -39,62 +39,48 @@ def _parameters(line: Line) -> str:
     return "" if line.row.parameters is None else count(line.row.parameters)
 
 
-METRIC = Column("metric", _once(lambda line: line.place[2]), left=True, wraps=True)
 COLUMNS = (
-    Column("arm or model", _once(lambda line: line.row.name), left=True, wraps=True),
+    Column("arm or model", _once(lambda line: line.row.name), left=True, names=True),
     Column("params", _once(_parameters)),
-    METRIC,
-    Column("split", lambda line: line.place[1], left=True),
-    Column("ours", lambda line: line.row.values.get((*line.place, OURS))),
-    Column("published", lambda line: line.beside[0]),
-    Column("verdict", lambda line: line.beside[1], left=True, wraps=True),
+    Column("split", lambda line: line.place[1], left=True, names=True),
+    Column("ours", lambda line: line.row.values.get((*line.place, OURS)), first=1),
+    Column("published", lambda line: line.beside[0], first=2),
+    Column("verdict", lambda line: line.beside[1], left=True, wraps=True, first=1),
 )
 
 
 def tables(rows: Sequence[Row]) -> Table:
-    """The first table, with all others below it, corpus by corpus."""
-    places = [place for row in rows for place in _places(row)]
-    every = [
-        _table(source, corpus, [row for row in rows if row.source == source])
-        for corpus in dict.fromkeys(corpus for corpus, *_ in places)
-        for source in dict.fromkeys(row.source for row in rows if corpus in _corpora(row))
-    ]
-    if not every:
-        return _table("", "", ())
-    return replace(every[0], further=every[1:])
+    """The first table, with all others below it: by corpus, by source, and by metric."""
+    grouped: dict[tuple[str, str, str], list[Line]] = {}
+    for line in (Line(row, place) for row in rows for place in _places(row)):
+        corpus, _, unit = line.place
+        grouped.setdefault((corpus, line.row.source, unit), []).append(line)
+    first = {part: at for at, key in reversed([*enumerate(grouped)]) for part in _prefixes(key)}
+    keys = sorted(grouped, key=lambda key: [first[part] for part in _prefixes(key)])
+    every = [_table(key, grouped[key]) for key in keys]
+    return replace(every[0], further=every[1:]) if every else _table(("", "", ""), ())
+
+
+def _prefixes(key: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [key[: num + 1] for num in range(len(key))]
 
 
 def _places(row: Row) -> list[Place]:
-    return list(dict.fromkeys([*(key[:3] for key in row.values), *row.beside]))
+    """The places of a row's numbers: validation, then test, then what has no such split."""
+    places = dict.fromkeys([*(key[:3] for key in row.values), *row.beside])
+    order = {split: at for at, split in enumerate(SPLITS)}
+    return sorted(places, key=lambda place: order.get(place[1], len(order)))
 
 
-def _corpora(row: Row) -> set[str]:
-    return {corpus for corpus, *_ in _places(row)}
-
-
-def _table(source: str, corpus: str, rows: Sequence[Row]) -> Table:
+def _table(key: tuple[str, str, str], lines: Sequence[Line]) -> Table:
     """A column in which no line has anything is left out."""
-    lines = [line for row in rows for line in _lines(row, corpus)]
-    units = list(dict.fromkeys(line.place[2] for line in lines))
-    lines = [line for unit in units for line in lines if line.place[2] == unit]
-    named = units[0] if len(units) == 1 else ""
+    corpus, source, unit = key
     columns = [column for column in COLUMNS if any(map(column.of, lines))]
-    if named:
-        columns.remove(METRIC)
-    title = " · ".join(filter(None, [source, corpus, named]))
+    title = " · ".join(filter(None, [source, corpus, unit]))
     return for_people(columns or COLUMNS[:1], _named_once(lines), title=title)
 
 
-def _lines(row: Row, corpus: str) -> list[Line]:
-    order = {split: at for at, split in enumerate(SPLITS)}  # others come last
-    places = [place for place in _places(row) if place[0] == corpus]
-    return [
-        Line(row, place)
-        for place in sorted(places, key=lambda place: order.get(place[1], len(order)))
-    ]
-
-
 def _named_once(lines: Sequence[Line]) -> Iterator[Line]:
-    named = [(line.row.name, _parameters(line), line.place[2]) for line in lines]
+    named = [(line.row.name, _parameters(line)) for line in lines]
     for line, own, before in zip(lines, named, [None, *named], strict=False):
         yield line._replace(again=own == before)

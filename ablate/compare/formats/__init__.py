@@ -30,7 +30,7 @@ class Column:
     name: str = ""
     left: bool = False  # aligned left
     wraps: bool = False  # shares the width that the others leave, as the first column does
-    names: bool = False  # names its row, together with the other such columns; else the first does
+    names: bool = False  # names its row, with the other such columns; none: `text.py` finds them
     first: int = 0  # of a table that is split, 1: in its first part; 2: there if there is room
 
     def about(self, part: Callable[[Any], Any]) -> Column:

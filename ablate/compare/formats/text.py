@@ -1,8 +1,8 @@
 """Plain text for a terminal: aligned columns, as wide as the terminal, with or without Unicode.
 
 Nothing is left out, and no word or number is broken. What does not fit is laid out otherwise: texts
-wrap; then a table is split into parts below each other, each with its row names; and where even a
-name and one column are too wide, every row is a list of its values.
+wrap; then a table is split into parts below each other, each with every column that names the rows;
+and where even these and one more column are too wide, every row is a list of its values.
 """
 
 from __future__ import annotations
@@ -128,8 +128,26 @@ def _parts(table: Table, width: int) -> list[list[int]] | None:
 
 
 def _names(table: Table) -> list[int]:
-    """The columns that name the rows."""
-    return [i for i, column in enumerate(table.columns) if column.names] or [0]
+    """The columns that name the rows: those declared, else the first and what else tells them
+    apart."""
+    declared = [i for i, column in enumerate(table.columns) if column.names]
+    return declared or _telling_apart(table)
+
+
+def _telling_apart(table: Table) -> list[int]:
+    """The first column, and each further one that tells rows apart which those before do not.
+
+    Columns of text come before numbers, by which nobody recognizes a row.
+    """
+    further = sorted(range(1, len(table.columns)), key=lambda i: not table.columns[i].left)
+    names, num = [0], len({row[0] for row in table.rows})
+    for i in further:
+        if num == len(table.rows):
+            break
+        with_it = len({tuple(row[n] for n in (*names, i)) for row in table.rows})
+        if with_it > num:
+            names, num = [*names, i], with_it
+    return sorted(names)
 
 
 def _fits(least: Sequence[int], columns: Iterable[int], width: int) -> bool:

@@ -53,8 +53,8 @@ def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
     found = ", and of the settings found" if any(claim.of_settings_found for claim in rows) else ""
     return for_people(
         [
-            Column("the paper's claim", arm, left=True),
-            Column("split", split, left=True),
+            Column("the paper's claim", arm, left=True, names=True),
+            Column("split", split, left=True, names=True),
             Column("Δ ours", lambda claim: claim.shown_ours, first=1),
             Column("Δ paper", lambda claim: claim.shown_theirs, first=1),
             Column("means apart,\nours/paper", lambda claim: " / ".join(claim.apart)),

@@ -14,6 +14,7 @@ from ablate.compare.text.figures import NONE, changed, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
 from ablate.results.looks import Looks
+from ablate.store.study_record import ArmRecord
 
 # A reason for having no verdict -> what is said in its place, before the other arm's name.
 ALIKE = {"same trials": "same settings as", "same results": "same results as"}
@@ -46,7 +47,7 @@ def arm_columns(summary: Summary) -> list[Column]:
 
 def _name_columns(summary: Summary) -> list[Column]:
     """The arm's name; of a factorial a column for each factor, where these are narrower."""
-    levels = {arm.name: arm.levels for arm in summary.record.arms}
+    levels = {arm.name: _as_named(arm) for arm in summary.record.arms}
     named = all(name == combination(own) for name, own in levels.items())
     factors = [*dict.fromkeys(factor for own in levels.values() for factor in own)]
     if named and len(factors) > 1 and all(len(own) == len(factors) for own in levels.values()):
@@ -54,6 +55,11 @@ def _name_columns(summary: Summary) -> list[Column]:
         if sum(max(map(len, texts)) + 2 for texts in of_factor) <= max(map(len, levels)):
             return [_factor_column(factor, levels) for factor in factors]
     return [Column("arm", lambda arm: arm.name, left=True)]
+
+
+def _as_named(arm: ArmRecord) -> dict[str, str]:
+    """An arm's levels in the order of its name; a stored record has them sorted by factor."""
+    return dict(sorted(arm.levels.items(), key=lambda level: arm.name.find(" ".join(level))))
 
 
 def combination(levels: Mapping[str, str]) -> str:

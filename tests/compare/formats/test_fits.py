@@ -71,6 +71,18 @@ def test_a_table_that_is_too_wide_is_split_and_what_decides_comes_first():
     assert len(text.lines(WIDE, 100)) == 3
 
 
+def test_every_part_has_the_columns_that_tell_its_rows_apart():
+    """The names of the rows are not declared; a number tells rows apart where no text does."""
+    columns = [Column("table", left=True), Column("value"), Column("system", left=True)]
+    columns += [Column(f"what was measured of it, {i}") for i in range(2)]
+    rows = [(f"Table {i}", "1.5", name, "0.1", "0.2") for i in (3, 4) for name in ("mos", "doc")]
+    headings = [line for line in text.lines(Table(columns, rows), 60) if "system" in line]
+    assert len(headings) == 2 and all("table" in heading for heading in headings)
+    twice = Table(columns, [*rows, ("Table 4", "1.6", "doc", "0.1", "0.2")])
+    headings = [line for line in text.lines(twice, 62) if "system" in line]
+    assert len(headings) == 2 and all("value" in heading for heading in headings)
+
+
 def test_where_a_name_leaves_no_room_every_row_is_a_list():
     assert text.lines(WIDE, 28) == [
         "arm: DOC 15,5,0,0, balance",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+import re
 
 import pytest
 from scipy import stats
@@ -438,6 +439,9 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     )
     assert row in lines and other in lines
     assert "mos → softmax c1 −0.4950 – 1 1 undecided" in lines
+    first, *others = re.findall("^change .*", matched_table.plain_text(result, 60), re.MULTILINE)
+    assert others and all("setting" in part for part in (first, *others)), "rows differ in this"
+    assert "Δ" in first and "verdict" in first
     text = " ".join(lines)
     assert "14 completed trials; pairs differ only in head." in text
     assert "Holm-corrected over 3 rows. Two settings are two rows:" in text
