@@ -177,7 +177,7 @@ def none():
     return False
 torch.cuda.is_available = none
 """
-OLD = "The NVIDIA driver on your system is too old (found version 12040). Please update it. Or go to"
+OLD = "The NVIDIA driver on your system is too old (found version 12040). Please update it. Or"
 BROKEN = "CUDA unknown error - this may be due to an incorrectly set up environment. Setting the"
 
 
