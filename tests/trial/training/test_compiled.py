@@ -184,6 +184,31 @@ def test_a_window_that_is_computed_twice_counts_once_in_buffers(monkeypatch, tmp
     assert (model.in_place, model.replaced) == (5, 5)
 
 
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({"training.batch_size": 1}, 1),
+        ({"training.batch_size": 1, "training.window": 1}, 1),
+        ({"training.batch_size": 3, "training.accumulate": 2}, 2),  # two rows, and one
+    ],
+    ids=["one row", "one token", "parts of two rows and one"],
+)
+def test_the_smallest_batches_are_compiled_once_for_each_shape(
+    monkeypatch, tmp_path, data, changes, most
+):
+    made = []
+
+    def noted(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    monkeypatch.setitem(compiled.BACKENDS, "inductor", {"backend": noted})
+    training = trained(trial_of(data, changes), tmp_path, data)
+    assert (training.not_compiled, training.compiled.updates) == (None, 4)
+    assert 0 < len(made) <= most
+    assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data))
+
+
 def test_windows_of_too_many_kinds_are_compiled_no_more(monkeypatch, tmp_path, data):
     monkeypatch.setitem(compiled.BACKENDS, "inductor", {**FOLLOWED, "dynamic": False})
     monkeypatch.setattr(compiled, "MOST_VERSIONS", 1)
