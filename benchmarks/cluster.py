@@ -30,6 +30,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 STUDY = HERE / "sleepers" / "study.py"
+NOTING = "sleeper:Noting"  # of the folder of the study
 SIZES = (1, 4, 16, 64)
 MB_A_WORKER = 260
 ENOUGH_PER_WORKER = 8  # trials
@@ -135,13 +136,8 @@ def _driven(address: str, workers: int, folder: Path) -> list[tuple[float, float
     from ablate.engine import run as engine
     from ablate.store.workspace import open_workspace
 
-    ordinary = engine._order
-
-    def order(trial: Any, workspace: Any) -> dict[str, Any]:
-        return {**ordinary(trial, workspace), "worker": "sleeper:Noting"}
-
     sys.path.insert(0, str(STUDY.parent))
-    engine._order = order
+    order_workers_that_note()
     workspace = open_workspace(str(folder / "workspace"), store=str(folder / "store"))
     options = engine.RunOptions(address=address, workers=workers, quiet=True)
     work: list[tuple[float, float]] = []
@@ -153,6 +149,18 @@ def _driven(address: str, workers: int, folder: Path) -> list[tuple[float, float
     if statuses != {"completed"}:
         raise SystemExit(f"trials ended as {statuses}")
     return work
+
+
+def order_workers_that_note() -> None:
+    """From now on, every order is for a worker that writes down when it is called."""
+    from ablate.engine import drive
+
+    ordinary = drive._order
+
+    def order(*given: Any) -> dict[str, Any]:
+        return {**ordinary(*given), "worker": NOTING}
+
+    drive._order = order
 
 
 def _look(work: list[tuple[float, float]], over: threading.Event) -> None:

@@ -120,12 +120,12 @@ def softmax_sides(words: int) -> tuple[Step, Step]:
     return ours, theirs
 
 
-def augmented_sides(width: int) -> tuple[Step, Step]:
+def augmented_sides(width: int, words: int = WORDS, tokens: int = 700) -> tuple[Step, Step]:
     torch.manual_seed(1)
-    temperature, strength, tokens = 20.0, 10.0, 700
+    temperature, strength = 20.0, 10.0
     hidden = _leaf(torch.randn(tokens, width).tanh_())
-    weight, bias = _matrix(WORDS, width), _leaf(torch.zeros(WORDS))
-    targets = _targets(WORDS)[:tokens]
+    weight, bias = _matrix(words, width), _leaf(torch.zeros(words))
+    targets = _targets(words)[:tokens]
     leaves = (hidden, weight, bias)
     terms = Terms(temperature=temperature, of_nll=1.0, of_divergence=strength, detach=True)
 

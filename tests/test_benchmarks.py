@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import same_training, studies, text
+from ablate.engine import drive
+from ablate.tune import local
+from benchmarks import cluster, same_training, studies, text
+from benchmarks.cluster import NOTING
 
 SETTING = {**studies.SETTING, "epochs": 1, "train_tokens": 6_000, "batch_size": 4, "window": 10}
 
@@ -59,3 +63,17 @@ def run_of(mean: float, spread: float, trials: int = 8) -> studies.Run:
 )
 def test_mean_losses_agree_as_far_as_their_spread_allows(mean, spread, same):
     assert studies.means_agree(run_of(mean, spread), run_of(6.80, 0.02)) is same
+
+
+def test_the_cluster_benchmark_orders_workers_that_note_their_calls(monkeypatch):
+    """It replaces a function of the engine, which may move."""
+    orders = []
+    trial = SimpleNamespace(to_plain=lambda: {"seed": 1})
+    plan = SimpleNamespace(scale_name="s", scale=SimpleNamespace(gpus=0), processes=1)
+    monkeypatch.setattr(local, "run", lambda schedule, order: orders.append(order(trial)))
+    monkeypatch.setattr(drive, "_order", drive._order)  # put back afterwards
+    cluster.order_workers_that_note()
+    workspace = SimpleNamespace(store=SimpleNamespace(uri="s"), data="d")
+    schedule = SimpleNamespace(exhausted=False, plan=plan)
+    drive.drive(schedule, workspace, drive.RunOptions(local=True))
+    assert [(order["trial"], order["worker"]) for order in orders] == [({"seed": 1}, NOTING)]

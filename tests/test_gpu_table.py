@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gpu import agreement, run, timing
-from benchmarks.gpu.case import Case, Sides, checked
+from ablate.model.triton import library
+from benchmarks.gpu import agreement, run, switched, timing, watched
+from benchmarks.gpu.case import Case, Setting, Sides, checked
 from benchmarks.gpu.pack import pack
 from tests.support import places
 
@@ -59,6 +60,16 @@ def test_the_packed_file_runs_in_an_empty_folder_without_other_packages(tmp_path
         assert row["what"] in done.stdout
 
 
+GIVEN = {
+    "device": "cpu",
+    "tiny": True,
+    "only": None,
+    "without_compile": False,
+    "seconds": 60.0,
+    "after": 0,
+}
+
+
 def rows_of(
     monkeypatch, capsys, tmp_path: Path, make: Callable[[Any], Any], **options: Any
 ) -> tuple[int, dict[str, Any], str]:
@@ -67,9 +78,8 @@ def rows_of(
     monkeypatch.setattr(run, "CASES", [case])
     monkeypatch.setattr(run, "LEAST_SECONDS", 0.1)
     monkeypatch.setattr(timing, "product_rate", lambda device, size: 1e12)
-    given = {"device": "cpu", "tiny": True, "only": None, "without_compile": False, "seconds": 60.0}
     file = tmp_path / "out.json"
-    status = run.run(Namespace(**{**given, "json": str(file), **options}), time.perf_counter())
+    status = run.run(Namespace(**{**GIVEN, "json": str(file), **options}), time.perf_counter())
     (row,) = json.loads(file.read_text())["rows"]
     return status, row, capsys.readouterr().out
 
@@ -107,6 +117,119 @@ def test_every_case_has_a_row_whatever_comes_of_it(
     ended, row, printed = rows_of(monkeypatch, capsys, tmp_path, make, **options)
     assert (ended, row["status"]) == (exit_status, status)
     assert said in " ".join(printed.split())
+
+
+class Killed(BaseException):
+    """Ends a process that is only pretended."""
+
+
+@pytest.fixture
+def processes(monkeypatch, tmp_path):
+    """Run cases by these names, in pretended processes; return the exit status, and the rows."""
+    device = {"gone": False}
+
+    def lost(setting: Any) -> Sides:
+        device["gone"] = True
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+
+    def killed(setting: Any) -> Sides:
+        raise Killed
+
+    makes = {"good": lambda _: sides(1.0, lambda: torch.tensor(1.0)), "lost": lost}
+    makes["killed"] = killed
+
+    def ran(names: list[str], comes_back: bool = True):
+        def process(self, after: int) -> int:
+            if after and not comes_back:
+                return 1
+            device["gone"] = False
+            given = Namespace(**{**GIVEN, "json": str(self.file), "after": after})
+            try:
+                return run.run(given, time.perf_counter())
+            except Killed:
+                return -11
+
+        cases = [Case(name=n, what=n, against="it", make=makes[n]) for n in names]
+        monkeypatch.setattr(run, "CASES", cases)
+        monkeypatch.setattr(run, "_cleared", lambda _: "gone" if device["gone"] else None)
+        monkeypatch.setattr(run, "LEAST_SECONDS", 0.1)
+        monkeypatch.setattr(timing, "product_rate", lambda device, size: 1e12)
+        monkeypatch.setattr(watched.Watched, "_process", process)
+        file = tmp_path / "out.json"
+        status = watched.watched([], str(file), time.perf_counter() + 60)
+        rows = json.loads(file.read_text())["rows"]
+        assert [row["what"] for row in rows] == names
+        return status, [(row["status"], *row["notes"]) for row in rows]
+
+    return ran
+
+
+MEASURED = ("measured", "agree to 0.001")
+ASSERTED = (
+    "failed",
+    "the device was lost: AcceleratorError: CUDA error: device-side assert triggered",
+)
+
+
+def test_a_lost_device_costs_its_row_alone(processes):
+    assert processes(["good", "lost", "good"]) == (1, [MEASURED, ASSERTED, MEASURED])
+
+
+def test_a_device_that_does_not_come_back_costs_the_rest(processes, capsys):
+    gone = ("failed", "the device was lost")
+    found = processes(["good", "lost", "good", "good"], comes_back=False)
+    assert found == (1, [MEASURED, ASSERTED, gone, gone])
+    assert capsys.readouterr().out.count("the device was lost") == 3
+
+
+def test_a_process_that_is_killed_costs_a_row(processes):
+    killed = ("failed", "its process was killed by signal 11 (SIGSEGV)")
+    assert processes(["good", "killed", "good"]) == (1, [MEASURED, killed, MEASURED])
+
+
+KILLED = """
+import os, sys
+if "--after=0" in sys.argv:
+    from benchmarks.gpu import run
+    run._row = lambda *given: os.kill(os.getpid(), 9)
+"""
+
+
+def test_another_process_goes_on_after_a_crash(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(KILLED)
+    path = os.pathsep.join((str(tmp_path), str(places.ROOT)))
+    options = "--device cpu --tiny --without-compile --only mixture --json out.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", *options.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stderr
+    first, second = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert first["notes"] == ["its process was killed by signal 9 (SIGKILL)"]
+    assert second["status"] == "measured"
+
+
+@pytest.mark.parametrize("case", switched.CASES, ids=[case.what for case in switched.CASES])
+def test_tritons_kernels_are_compared_with_torch(case):
+    """In Triton's interpreter."""
+    found = case.make(Setting("cpu", True, 1e12))
+    before = library.uses()["kernels"]
+    found.theirs()
+    assert library.uses()["kernels"] == before
+    found.ours()
+    assert library.uses()["kernels"] > before
+    assert "agree" in found.notes[-1]
+
+
+def test_without_triton_its_rows_say_why(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    make = switched.CASES[0].make
+    status, row, printed = rows_of(monkeypatch, capsys, tmp_path, make)
+    assert (status, row["status"]) == (0, "not run")
+    assert "Triton cannot be imported" in printed
 
 
 def test_without_the_device_it_ends_with_2(monkeypatch):

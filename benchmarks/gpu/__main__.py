@@ -5,7 +5,8 @@
 
 The machine needs torch and numpy, and nothing else of what ablate needs. Cases run in the order of
 their importance, and those that do not fit into the time are listed. Each row is printed, and the
-file written, as soon as it is known. Exits with 1 if a case failed, and with 2 without the device.
+file written, as soon as it is known. A case that loses the device, or crashes, costs its own row:
+another process goes on. Exits with 1 if a case failed, and with 2 without the device.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 from benchmarks.gpu.pack import pack
+from benchmarks.gpu.watched import watched
 
 
 def main(program: str = "python -m benchmarks.gpu") -> int:
@@ -28,6 +30,8 @@ def main(program: str = "python -m benchmarks.gpu") -> int:
     if missing:
         print(f"this needs {' and '.join(missing)}: pip install torch numpy", file=sys.stderr)
         return 2
+    if options.after is None:
+        return watched(sys.argv[1:], options.json, start + options.seconds)
     from benchmarks.gpu.run import run  # imports torch
 
     return run(options, start)
@@ -42,6 +46,7 @@ def _options(program: str) -> argparse.Namespace:
     parser.add_argument("--tiny", action="store_true", help="small sizes: only whether it runs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only the cases of these names")
     parser.add_argument("--without-compile", action="store_true", help="no compiled opponents")
+    parser.add_argument("--after", type=int, help=argparse.SUPPRESS)  # rows of earlier processes
     return parser.parse_args()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import timing
-from benchmarks.gpu.table import COMPARED, MEASURED, NO_OPPONENT, Compared, Row
+from benchmarks.gpu.table import COMPARED, MEASURED, NO_OPPONENT, NOT_RUN, Compared, Row
 from benchmarks.gpu.timing import Quartiles, Work
 from benchmarks.measure import agree
 
@@ -59,6 +59,10 @@ class NoOpponent(Exception):
     """The other side cannot run here."""
 
 
+class NotRun(Exception):
+    """Ours cannot run here."""
+
+
 def result_of(case: Case, setting: Setting) -> Row:
     """Check a case, and time it."""
     row = partial(Row, case=case.name, what=case.what, against=case.against)
@@ -66,6 +70,8 @@ def result_of(case: Case, setting: Setting) -> Row:
         sides = case.make(setting)
     except NoOpponent as error:
         return row(status=NO_OPPONENT, notes=(str(error),))
+    except NotRun as error:
+        return row(status=NOT_RUN, notes=(str(error),))
     if isinstance(sides, Compared):
         return row(status=COMPARED, **vars(sides))
     seconds = TINY_SECONDS if setting.tiny else SECONDS

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
+import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from ablate.model.triton import library as triton
 from benchmarks.gpu import table, timing
 from benchmarks.gpu.case import Case, Setting, first_line, result_of
 from benchmarks.gpu.cases import CASES
@@ -24,7 +28,8 @@ LEAST_SECONDS = 1.0  # below, no tiny case begins
 
 
 def run(options: argparse.Namespace, start: float) -> int:
-    """Print and write the rows one by one; `start` is when the time began."""
+    """Print and write the rows one by one, after those of an earlier process; `start` is when the
+    time began."""
     if options.device == "cuda" and not torch.cuda.is_available():
         print("there is no GPU here: this needs torch with CUDA or ROCm", file=sys.stderr)
         return 2
@@ -32,22 +37,35 @@ def run(options: argparse.Namespace, start: float) -> int:
     if chosen is None:
         return 2
     torch.backends.cudnn.allow_tf32 = False  # as torch's own default for products is
+    os.environ[triton.SWITCH] = "off"  # cases that want it on switch it on
+    file = Path(options.json)
+    rows = table.rows_of(json.loads(file.read_text())) if options.after else []
     rate = timing.product_rate(options.device, TINY if options.tiny else LARGE)
     setting = Setting(options.device, options.tiny, rate)
-    facts = {
+    facts = _facts(options, chosen, rate)
+    table.write(file, facts, rows)
+    if not rows:
+        print(heading(facts), table.HEAD, sep="\n", flush=True)
+    for case in chosen[len(rows) :]:
+        row = _row(case, setting, options.seconds - (time.perf_counter() - start))
+        lost = _cleared(options.device)
+        rows.append(row if lost is None else _without(case, FAILED, _of_lost(row, lost)))
+        print(table.text_of(rows[-1]), flush=True)
+        took = {"seconds": round(time.perf_counter() - start, 1)}
+        table.write(file, {**facts, **took}, rows)
+        if lost is not None:
+            return table.LOST
+    return 1 if any(row.status == FAILED for row in rows) else 0
+
+
+def _facts(options: argparse.Namespace, chosen: Sequence[Case], rate: float) -> dict[str, Any]:
+    return {
         **facts_of(options.device),
         "options": vars(options),
         "large_product_tflops": rate / 1e12,
+        "after": options.after,
+        "cases": [_names(case) for case in chosen],
     }
-    print(heading(facts), table.HEAD, sep="\n", flush=True)
-    rows: list[Row] = []
-    for case in chosen:
-        rows.append(_row(case, setting, options.seconds - (time.perf_counter() - start)))
-        print(table.text_of(rows[-1]), flush=True)
-        if options.json:
-            took = {"seconds": round(time.perf_counter() - start, 1)}
-            table.write(Path(options.json), {**facts, **took}, rows)
-    return 1 if any(row.status == FAILED for row in rows) else 0
 
 
 def _chosen(names: Sequence[str] | None, *, compiles: bool) -> list[Case] | None:
@@ -72,12 +90,30 @@ def _row(case: Case, setting: Setting, left: float) -> Row:
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         return _without(case, FAILED, first_line(error))
-    finally:
-        gc.collect()
-        if setting.device == "cuda":
+
+
+def _cleared(device: str) -> str | None:
+    """Free what a case has left; if the device answers no more, return what it says."""
+    gc.collect()
+    try:
+        if device == "cuda":
+            torch.cuda.synchronize()
             torch.cuda.empty_cache()
+        torch.ones(1, device=device).sum().item()
+    except Exception as error:
+        return first_line(error)
+    return None
+
+
+def _of_lost(row: Row, lost: str) -> str:
+    """What the row of a case says that has lost the device."""
+    said = row.notes[0] if row.status == FAILED else lost
+    return f"the device was lost: {said}"
+
+
+def _names(case: Case) -> dict[str, str]:
+    return {"case": case.name, "what": case.what, "against": case.against}
 
 
 def _without(case: Case, status: str, why: str) -> Row:
-    what = {"case": case.name, "what": case.what, "against": case.against}
-    return Row(**what, status=status, notes=(why,))
+    return Row(**_names(case), status=status, notes=(why,))

@@ -16,6 +16,7 @@ LINE = "{:<28} {:<21} {:>9} {:>9} {:>7} {:>11} {:>8}"
 HEAD = LINE.format("what", "against", "ours ms", "theirs ms", "faster", "quartiles", "to reach")
 MEASURED, COMPARED, FAILED = "measured", "compared", "failed"
 NOT_RUN, NO_OPPONENT = "not run", "no opponent"
+LOST = 3  # the exit status of a process whose device answers no more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,3 +93,8 @@ def write(file: Path, facts: Mapping[str, Any], rows: Sequence[Row]) -> None:
     """Write everything that is known so far."""
     told = {**facts, "rows": [{**asdict(row), "reached": row.reached} for row in rows]}
     file.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def rows_of(told: Mapping[str, Any]) -> list[Row]:
+    """The rows of what was written."""
+    return [Row(**{name: row[name] for name in row if name != "reached"}) for row in told["rows"]]

@@ -138,7 +138,7 @@ KERNELS = '"yes", "c++ 12.2"'
 
 def said(gpus: str, cuda: str = "null", kernels: str = KERNELS) -> str:
     """A script that says what a machine has, as the check's own does."""
-    return f"print('[{gpus}, {cuda}, {kernels}, \"MKL\"]')"
+    return f"print('[{gpus}, {cuda}, [], {kernels}, \"MKL\"]')"
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,36 @@ def test_cores_accelerators_and_kernels(workspace, monkeypatch, script, at, stat
     assert found[0].state == OK and "1.5 of 8 cores" in found[0].found
     assert found[at].state == state and says in found[at].found
     assert ("CXX" in found[at].remedy) == ("no C++" in script)
+
+
+# What torch says in `is_available`; its `device_count` asks another library, which counts one.
+TROUBLED = """
+import torch, warnings
+torch.version.cuda = "13.0"
+torch.cuda.device_count = lambda: 1
+def none():
+    warnings.warn("CUDA initialization: " + {said!r})
+    return False
+torch.cuda.is_available = none
+"""
+OLD = "The NVIDIA driver on your system is too old (found version 12040). Please update it. Or"
+BROKEN = "CUDA unknown error - this may be due to an incorrectly set up environment. Setting the"
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "remedy"),
+    [
+        (OLD, "driver is too old: it is for CUDA 12.4, and torch for 13.0", "Update the driver"),
+        (BROKEN, "torch cannot use the GPU: CUDA initialization: CUDA unknown", "nvidia-smi"),
+    ],
+)
+def test_a_gpu_that_torch_cannot_use(workspace, monkeypatch, said, found, remedy):
+    script = TROUBLED.format(said=said) + doctor_machine.DEVICES
+    monkeypatch.setattr(doctor_machine, "DEVICES", script)
+    monkeypatch.setattr(doctor_machine.shutil, "which", lambda name: None)
+    gpus = outcome("devices", workspace)[1]
+    assert gpus.state == WARN
+    assert found in gpus.found and remedy in gpus.remedy
 
 
 @pytest.mark.parametrize(("free", "state"), [(50e6, FAIL), (1e9, WARN), (1e12, OK)])

@@ -115,8 +115,9 @@ def test_sums_beside_it_are_those_of_float64(library, width):
     torch.testing.assert_close(result.double(), exact, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("sums", [False, True])
-def test_factors_of_half_precision_are_summed_in_float32(library, sums):
+@pytest.mark.parametrize(("sums", "on_gpu"), [(False, False), (True, False), (True, True)])
+def test_factors_of_half_precision_are_summed_in_float32(library, monkeypatch, sums, on_gpu):
+    monkeypatch.setattr(products, "_on_gpu", lambda x: on_gpu)
     total = SumOfProducts(drawn(30, 20), sums=sums, half=True)
     slope, vectors, weights = drawn(6, 30, dtype=torch.bfloat16), drawn(6, 20), drawn(6, 1)
     for _ in range(64):
@@ -130,3 +131,23 @@ def test_factors_of_half_precision_are_summed_in_float32(library, sums):
     assert result.is_contiguous()
     assert result.dtype == torch.float32
     torch.testing.assert_close(result.double(), exact, rtol=0.02, atol=0.5)
+
+
+def test_on_a_gpu_the_rows_of_products_in_half_precision_are_aligned(monkeypatch):
+    """Here on torch's device without memory: the shapes are those of a GPU."""
+    plain, read = torch.mm, []
+
+    def noted(slope, vectors, **more):
+        read.append(vectors)
+        return plain(slope, vectors, **more)
+
+    monkeypatch.setattr(torch, "mm", noted)
+    shapes, meta = ((30, 280), (6, 30), (6, 280), (6, 1)), torch.device("meta")
+    like, slope, vectors, weights = (torch.empty(shape, device=meta) for shape in shapes)
+    total = SumOfProducts(like, sums=True, half=True)
+    for _ in range(2):
+        total.add(slope.bfloat16(), vectors, weights)
+    assert [each.shape[1] for each in read] == [288, 288]
+    assert all(each.stride(0) % 8 == 0 for each in read)
+    assert total.sums().shape == (30,)
+    assert total.scaled(torch.ones((), device=meta)).shape == like.shape

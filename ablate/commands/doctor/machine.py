@@ -25,14 +25,20 @@ REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*>=.*)")
 BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
-import json, torch
+import json, torch, warnings
 from ablate.model.fast.product import multipliers
 from ablate.model.native.library import load_library, library
-gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    # Asks the driver. A count of GPUs may come from elsewhere, and be right under a driver too old.
+    number = torch.cuda.device_count() if torch.cuda.is_available() else 0
+gpus = [torch.cuda.get_device_name(index) for index in range(number)]
+why_not = [str(each.message) for each in said if "CUDA" in str(each.message)]
 loaded, details = load_library()
 kernels = "yes" if library() else "off" if loaded else "no"
-print(json.dumps([gpus, torch.version.cuda, kernels, details, multipliers()]))
+print(json.dumps([gpus, torch.version.cuda, why_not, kernels, details, multipliers()]))
 """
+TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d+)\)")
 
 
 def packages(workspace: Workspace) -> Iterator[Finding]:
@@ -113,14 +119,23 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
         yield Finding(FAIL, f"torch cannot be imported: {last}", "Install it again.", 7)
         return
     # The last line: libraries may print before.
-    gpus, cuda, kernels, details, products = json.loads(result.stdout.splitlines()[-1])
-    yield _gpus(gpus, cuda)
+    gpus, cuda, why_not, kernels, details, products = json.loads(result.stdout.splitlines()[-1])
+    yield _gpus(gpus, cuda, " ".join(why_not))
     yield _kernels(kernels, details, products)
 
 
-def _gpus(names: list[str], cuda: str | None) -> Finding:
+def _gpus(names: list[str], cuda: str | None, why_not: str) -> Finding:
+    """`why_not` is what torch says of a GPU that it cannot use."""
     if names:
         return Finding(OK, f"GPUs: {'; '.join(names)} (CUDA {cuda})")
+    if old := TOO_OLD.search(why_not):
+        supported = f"{int(old[1]) // 1000}.{int(old[1]) % 1000 // 10}"
+        found = f"the NVIDIA driver is too old: it is for CUDA {supported}, and torch for {cuda}"
+        remedy = f"Update the driver, or install a torch for CUDA {supported}: https://pytorch.org"
+        return Finding(WARN, f"{found}. Trials run on the processor", remedy)
+    if why_not:
+        first, _, _ = why_not.partition(". ")
+        return Finding(WARN, f"torch cannot use the GPU: {first}", "Does `nvidia-smi` answer?")
     if shutil.which("nvidia-smi") is None:
         return Finding(OK, "no GPU: trials run on the processor")
     built = f"torch was built for CUDA {cuda}" if cuda else "torch was built without CUDA"

@@ -102,7 +102,8 @@ def summed_outer(slope_TBM: Tensor, read_TBN: Tensor) -> Tensor:
 class SumOfProducts:
     """A matrix [V, E] to which products [K, V]' [K, E] are added. Without oneDNN a narrow one can
     have one more column, for the weighted sum of the rows over V; so can one whose products have
-    factors in half precision."""
+    factors in half precision. On a GPU that column comes with as many of zeros as align the rows:
+    tensor cores are slow with rows that begin between two multiples of 16 bytes."""
 
     def __init__(self, like_VE: Tensor, *, sums: bool = False, half: bool = False) -> None:
         self._shape = num_words, width = like_VE.shape
@@ -113,6 +114,7 @@ class SumOfProducts:
         columns = num_words if self._across else -(-(width + self.has_sums) // ALIGNED) * ALIGNED
         rows = width if self._across else num_words
         self._zeros = partial(like_VE.new_zeros, (rows, columns))
+        self._fewest = columns if self.has_sums and half and _on_gpu(like_VE) else 0
         self._sum: Tensor | None = None  # None: nothing was added yet
 
     @property
@@ -127,9 +129,9 @@ class SumOfProducts:
         if self._across:
             self._total.add_(product(vectors_KE.t(), slope_KV.t()))
         elif slope_KV.dtype.itemsize == 2:
-            read_KE = _beside(vectors_KE, weights_K1).to(slope_KV.dtype)
+            read_KE = _beside(vectors_KE, weights_K1, self._fewest).to(slope_KV.dtype)
             product_VE = torch.mm(slope_KV.t(), read_KE).float()
-            if self._sum is None and product_VE.shape[1] == width + self.has_sums:
+            if self._sum is None and product_VE.shape[1] >= width + self.has_sums:
                 self._sum = product_VE  # adding to zeros takes three times as long as converting
             else:
                 self._total[:, : product_VE.shape[1]].add_(product_VE)
@@ -158,8 +160,13 @@ class SumOfProducts:
         return total.mul_(scale) if total.shape[1] == width else _compacted(total, width, scale)
 
 
-def _beside(vectors_KE: Tensor, weights_K1: Tensor | None) -> Tensor:
-    return vectors_KE if weights_K1 is None else torch.cat((vectors_KE, weights_K1), 1)
+def _beside(vectors_KE: Tensor, weights_K1: Tensor | None, fewest: int = 0) -> Tensor:
+    """Both in one matrix, with columns of zeros up to a number."""
+    if weights_K1 is None:
+        return vectors_KE
+    missing = max(0, fewest - vectors_KE.shape[1] - 1)
+    zeros = [vectors_KE.new_zeros(len(vectors_KE), missing)] if missing else []
+    return torch.cat((vectors_KE, weights_K1, *zeros), 1)
 
 
 def _compacted(total: Tensor, width: int, scale: Tensor) -> Tensor:
@@ -179,6 +186,10 @@ def _aligned(x_KE: Tensor) -> Tensor:
         return x_KE
     aligned = x_KE.new_empty(num_rows, -(-width // ALIGNED) * ALIGNED)
     return aligned[:, :width].copy_(x_KE)
+
+
+def _on_gpu(x: Tensor) -> bool:
+    return x.device.type != "cpu"
 
 
 def _by_kernel(width: int, *tensors: Tensor | None) -> bool:

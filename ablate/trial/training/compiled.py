@@ -146,15 +146,19 @@ class Compiled:
             return self._backward(update, chance)
         if _shapes(update) not in self._known:
             return self._noted(update, chance)
+        put_back = _noted_buffers(self._model)
         try:
             losses = self._compiled(update, chance)
         except Exception as error:  # of the compiler, or of code that it cannot follow
             self._give_up(error)
-            self._model.zero_grad(set_to_none=True)
-            _seed(chance)
-            return self._backward(update, chance)
-        self.updates += 1
-        return losses
+        else:
+            self.updates += 1
+            return losses
+        # Only here, where the error no longer holds what the failed try has in memory.
+        self._model.zero_grad(set_to_none=True)
+        put_back()
+        _seed(chance)
+        return self._backward(update, chance)
 
     def _is_rest(self, update: Update) -> bool:
         """Whether the window is what was left of the text, where all others are of one length."""
@@ -277,14 +281,31 @@ def _reason(error: Exception) -> str:
 def _kept(model: nn.Module) -> Iterator[None]:
     """Gradients and buffers are afterwards as they were before."""
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    put_back = _noted_buffers(model)
     try:
         yield
     finally:
         for parameter, gradient in gradients:
             parameter.grad = gradient
-        for buffer, before in buffers:
-            buffer.copy_(before)
+        put_back()
+
+
+def _noted_buffers(model: nn.Module) -> Callable[[], None]:
+    """Note all buffers; the function returned puts them back, replaced ones too."""
+    noted = [
+        (module, name, buffer, None if buffer is None else buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+    ]
+
+    @torch.no_grad()
+    def put_back() -> None:
+        for module, name, buffer, before in noted:
+            module._buffers[name] = buffer
+            if buffer is not None and before is not None:
+                buffer.copy_(before)
+
+    return put_back
 
 
 @contextmanager

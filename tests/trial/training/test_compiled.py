@@ -66,9 +66,11 @@ def trial_of(data: str, changes=None, how="inductor"):
     return trials.made(values, data, compile=how)
 
 
-def trained(trial, tmp_path, data: str, updates: int = 5) -> Training:
+def trained(trial, tmp_path, data: str, updates: int = 5, prepare=None) -> Training:
     """After some updates; those of a short epoch come again."""
     training = Training(trial, Place(Store(tmp_path / "store"), data))
+    if prepare is not None:
+        prepare(training.model)
     for number in range(updates):
         number %= training.reader.num_updates
         training._train(training.reader.update(number, training.model))
@@ -130,10 +132,11 @@ WHOLE = compiled.Compiled._whole
 
 def breaks_later(self, *arguments):
     self.calls = getattr(self, "calls", 0) + 1
+    result = WHOLE(self, *arguments)  # which a module may count in a buffer
     if self.calls == 3:
         torch.rand(1)  # what the eager code must not notice
         raise RuntimeError("no compiler\n at all")
-    return WHOLE(self, *arguments)
+    return result
 
 
 NCE = {"loss": "nce", "loss.noise": 4}
@@ -159,6 +162,50 @@ def test_what_fails_is_eager_to_the_bit_and_says_why(
     training = trained(trial_of(data, changes), tmp_path, data)
     assert why in training.not_compiled
     assert training.compiled.updates == updates
+    assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data))
+
+
+def counts_windows(model) -> None:
+    """Count them in two buffers, one changed in place and one replaced, as modules of users do."""
+    model.register_buffer("in_place", torch.zeros(()))
+    model.register_buffer("replaced", torch.zeros(()))
+
+    def count(module, given) -> None:
+        module.in_place += 1
+        module.replaced = module.replaced + 1
+
+    model.register_forward_pre_hook(count)
+
+
+@pytest.mark.parametrize("whole", [WHOLE, broken, breaks_later])
+def test_a_window_that_is_computed_twice_counts_once_in_buffers(monkeypatch, tmp_path, data, whole):
+    monkeypatch.setattr(compiled.Compiled, "_whole", whole)
+    model = trained(trial_of(data), tmp_path, data, prepare=counts_windows).model
+    assert (model.in_place, model.replaced) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        ({"training.batch_size": 1}, 1),
+        ({"training.batch_size": 1, "training.window": 1}, 1),
+        ({"training.batch_size": 3, "training.accumulate": 2}, 2),  # two rows, and one
+    ],
+    ids=["one row", "one token", "parts of two rows and one"],
+)
+def test_the_smallest_batches_are_compiled_once_for_each_shape(
+    monkeypatch, tmp_path, data, changes, most
+):
+    made = []
+
+    def noted(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    monkeypatch.setitem(compiled.BACKENDS, "inductor", {"backend": noted})
+    training = trained(trial_of(data, changes), tmp_path, data)
+    assert (training.not_compiled, training.compiled.updates) == (None, 4)
+    assert 0 < len(made) <= most
     assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data))
 
 

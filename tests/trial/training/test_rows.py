@@ -47,7 +47,14 @@ LSTM = {
     "regularizer.fraternal_dropout.kappa": 0.1,
     "regularizer.activation_l2.weight": 1e-3,
 }
-MIXTURE = {"loss": "nce", "loss.noise": 3, "regularizer.past_decode.weight": 0.1}
+MIXTURE = {
+    "loss": "nce",
+    "loss.noise": 3,
+    "regularizer.past_decode.weight": 0.1,
+    "regularizer.frage.weight": 0.1,
+    "regularizer.l2.mode": "decoupled",
+    "regularizer.l2.everything": 1e-2,
+}
 TRANSFORMER = {
     "backbone": "transformer",
     "backbone.units": 8,
