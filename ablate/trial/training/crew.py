@@ -62,39 +62,31 @@ class Shared(Crew):
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
-        self._trained: list[bool] | None = None  # which parameters have gradients
+        self._updates = 0  # that have begun
 
     def summed(self, model: nn.Module, nlls: Sequence[Tensor]) -> Sequence[Tensor]:
-        parameters = self._with_gradients([p for p in model.parameters() if p.requires_grad])
+        self._updates += 1
+        parameters = [p for p in model.parameters() if p.requires_grad]
         nll = torch.stack([*nlls]).sum() if nlls else parameters[0].new_zeros(())
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        given = gradients[0].new_tensor([p.grad is not None for p in parameters])
         flat = torch.cat(
-            [*(each.reshape(-1) for each in gradients), nll.to(gradients[0].dtype)[None]]
+            [*(each.reshape(-1) for each in gradients), given, nll.to(given.dtype)[None]]
         )
         self._add_up(flat)
-        *sums, nll_1 = flat.split([*(p.numel() for p in parameters), 1])
+        *sums, givers, nll_1 = flat.split([*(p.numel() for p in parameters), len(parameters), 1])
+        trained = _trained(parameters, givers)
         for parameter, gradient in zip(parameters, sums, strict=True):
-            parameter.grad = gradient.view_as(parameter).to(parameter.dtype)
+            if parameter in trained:
+                parameter.grad = gradient.view_as(parameter).to(parameter.dtype)
         return [nll_1[0].double()]
-
-    def _with_gradients(self, parameters: Sequence[nn.Parameter]) -> list[nn.Parameter]:
-        """The parameters that some process has a gradient of: an optimizer skips the others, and
-        would not skip zeros. Asked in the first update, as they are always the same."""
-        if self._trained is None:
-            counts = torch.tensor(
-                [p.grad is not None for p in parameters], device=parameters[0].device
-            )
-            counts = counts.float()
-            self._add_up(counts)
-            self._trained = [count > 0 for count in counts.tolist()]
-        return [p for p, trained in zip(parameters, self._trained, strict=True) if trained]
 
     def _add_up(self, flat: Tensor) -> None:
         distributed.all_reduce(flat)
 
     @contextmanager
     def without_global_draws(self) -> Iterator[None]:
-        before = None if self._trained is not None else _global_state()  # in the first update
+        before = None if self._updates else _global_state()  # in the first update
         yield
         if before is not None and not all(map(torch.equal, before, _global_state())):
             raise CombinationError(
@@ -144,6 +136,17 @@ class Leader(Shared):
             super()._add_up(flat)
         except (RuntimeError, ValueError) as error:  # closed, left, or nobody answers
             raise self._team.lost() from error
+
+
+def _trained(parameters: Sequence[nn.Parameter], givers: Tensor) -> set[nn.Parameter]:
+    """The parameters that some process has a gradient of: an optimizer skips the others, and would
+    not skip zeros. They may be others in every update.
+
+    `givers`: how many processes have a gradient of each.
+    """
+    if all(parameter.grad is not None for parameter in parameters):
+        return set(parameters)  # without waiting for a GPU's count
+    return {p for p, count in zip(parameters, givers.tolist(), strict=True) if count}
 
 
 def _global_state() -> list[Tensor]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from torch import distributed
 
+from ablate.config import registry
 from ablate.config.merge import merge
 from ablate.errors import CombinationError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.trial.run import TrialRun
+from ablate.trial.provenance import trust
+from ablate.trial.run import TrialRun, load_modules
 from ablate.trial.task import Diverged, Place, ProcessLost
 from ablate.trial.training.crew import Leader
 from ablate.trial.training.team import Team
@@ -23,6 +27,7 @@ from tests.support import trials
 from tests.trial.training.test_training import TINY
 
 UPDATES = 50
+UNEVEN = str(Path(__file__).parents[2] / "support" / "uneven.py")
 # Five rows are not divisible by two; in two parts of three and two, neither is the first.
 SHARED = {
     "corpus.train_tokens": 600,
@@ -70,11 +75,29 @@ def team() -> Iterator[None]:
         Team.started.end()
 
 
-def trained(changes, store, data, processes, updates=UPDATES) -> Training:
-    trial = trials.made(merge(TINY, merge(SHARED, changes)), data)
+@pytest.fixture
+def uneven() -> Iterator[None]:
+    """The technique of `UNEVEN`, here; the other processes load it themselves."""
+    trust.accept([UNEVEN])
+    modules = set(sys.modules)
+    load_modules([UNEVEN])
+    yield
+    del registry._techniques["regularizer", "uneven"]
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def trained(changes, store, data, processes, updates=UPDATES, **more) -> Training:
+    trial = trials.made(merge(TINY, merge(SHARED, changes)), data, **more)
     task = Training(trial, Place(store, data, processes))
     advance(task, updates)
     return task
+
+
+def trained_unevenly(does: str, since: int, *where, **more) -> Training:
+    """Train with a technique of a user's."""
+    changes = {"regularizer.uneven.does": does, "regularizer.uneven.update": since}
+    return trained(changes, *where, modules=(UNEVEN,), **more)
 
 
 def advance(task: Training, updates: int) -> None:
@@ -98,6 +121,14 @@ def test_two_processes_learn_what_one_learns(changes, tmp_path, data):
     assert_same(one, two)
     assert len(one.valid_history) >= 2
     assert two.processes == 2
+
+
+def test_a_parameter_whose_first_gradient_comes_late_is_trained_by_all(tmp_path, data, uneven):
+    one, two = (trained_unevenly("gradient", 3, Store(tmp_path), data, n) for n in (1, 2))
+    assert_same(one, two)
+    weights = one.model.auxiliary["uneven"]
+    assert (weights.used != 1).all()
+    assert (weights.unused == 1).all()
 
 
 def test_saved_by_two_and_resumed_by_one_and_again_by_two(tmp_path, data):
