@@ -20,6 +20,7 @@ from ablate.store.store import Store
 from ablate.trial.provenance import trust
 from ablate.trial.run import TrialRun, load_modules
 from ablate.trial.task import Diverged, Place, ProcessLost
+from ablate.trial.training import team as teams
 from ablate.trial.training.crew import Leader
 from ablate.trial.training.team import Team
 from ablate.trial.training.training import Training
@@ -174,6 +175,18 @@ def test_nothing_is_said_of_sums_that_lack_a_lost_process(tmp_path, data):
     told = rf"process 2 of 2 \(pid {follower.pid}\) was killed by signal 9"
     with pytest.raises(ProcessLost, match=told), Leader(team).at_work():
         raise Diverged("a loss of nan")
+
+
+def test_a_process_that_says_nothing_is_waited_for_only_so_long(tmp_path, data, monkeypatch):
+    task = trained(MIXTURE, Store(tmp_path), data, 2, updates=1)
+    monkeypatch.setattr(teams, "SECONDS", 1.0)
+    monkeypatch.setattr(teams, "END_SECONDS", 1.0)
+    (follower,) = Team.started.processes
+    follower.send_signal(signal.SIGSTOP)
+    told = rf"process 2 of 2 \(pid {follower.pid}\) did not answer in 1 s, .* processes=1"
+    with pytest.raises(ProcessLost, match=told):
+        task.saved()
+    assert follower.poll() == -signal.SIGKILL
 
 
 def test_a_process_that_dies_ends_the_attempt_and_the_next_one_goes_on(tmp_path, data):
