@@ -22,12 +22,14 @@ class UnevenConfig:
 
 
 class Factors(nn.Module):
-    """A factor for each unit of the last layer, and one that nothing uses."""
+    """A factor for each unit of the last layer, one that nothing uses, and what is noted."""
 
     def __init__(self, units: int) -> None:
         super().__init__()
         self.used = nn.Parameter(torch.ones(units))
         self.unused = nn.Parameter(torch.ones(units))
+        self.register_buffer("updates", torch.zeros((), dtype=torch.long))
+        self.register_buffer("mean", torch.zeros(()))
 
 
 @register("regularizer", "uneven", config=UnevenConfig)
@@ -48,6 +50,9 @@ class Uneven(Regularizer):
         self.updates += 1
         if self.updates < self.config.update:
             return None
+        self.factors.updates += 1
+        if self.config.does == "keep the mean":  # of this process's rows, as torch.nn.BatchNorm1d
+            self.factors.mean.copy_(passed.features.output_TBH.detach().mean())
         if self.config.does == "draw numpy":
             return self.factors.used.mean() * np.random.rand()
         if self.config.does == "draw Python":
@@ -60,4 +65,4 @@ class Uneven(Regularizer):
         if self.config.does == "step by chance":
             self.factors.used.data.mul_(1 + 0.1 * random.random() * np.random.rand())
         if self.config.does == "step apart":
-            self.factors.used.data.mul_(1 + 1 / os.getpid())
+            self.factors.used.data.mul_(1 + random.Random(os.getpid()).random())

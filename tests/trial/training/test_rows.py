@@ -80,12 +80,10 @@ def team() -> Iterator[None]:
 def uneven() -> Iterator[None]:
     """The technique of `UNEVEN`, here; the other processes load it themselves."""
     trust.accept([UNEVEN])
-    modules = set(sys.modules)
     load_modules([UNEVEN])
     yield
-    del registry._techniques["regularizer", "uneven"]
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+    technique = registry._techniques.pop(("regularizer", "uneven"))
+    del sys.modules[technique.build.__module__]  # to be loaded by the next test
 
 
 def trained(changes, store, data, processes, updates=UPDATES, **more) -> Training:
@@ -95,9 +93,10 @@ def trained(changes, store, data, processes, updates=UPDATES, **more) -> Trainin
     return task
 
 
-def trained_unevenly(does: str, since: int, *where, **more) -> Training:
+def trained_unevenly(does: str, since: int, *where, window: int = 6, **more) -> Training:
     """Train with a technique of a user's."""
     changes = {"regularizer.uneven.does": does, "regularizer.uneven.update": since}
+    changes["training.window"] = window
     return trained(changes, *where, modules=(UNEVEN,), **more)
 
 
@@ -130,6 +129,39 @@ def test_a_parameter_whose_first_gradient_comes_late_is_trained_by_all(tmp_path,
     weights = one.model.auxiliary["uneven"]
     assert (weights.used != 1).all()
     assert (weights.unused == 1).all()
+
+
+def test_steps_by_numpy_s_and_python_s_chance_are_those_of_one_process(tmp_path, data, uneven):
+    """The trial seeds their global generators before every update, in each process."""
+    one, two = (trained_unevenly("step by chance", 1, Store(tmp_path), data, n) for n in (1, 2))
+    assert_same(one, two)
+
+
+@pytest.mark.parametrize(
+    ("does", "since", "at_update", "told"),
+    [
+        ("draw numpy", 1, 1, "draws from numpy's global generator"),
+        ("draw Python", 3, 4, "draws from Python's global generator"),
+        ("step apart", 3, 4, r"auxiliary\.uneven\.used is not the same in each of the 2 processes"),
+        ("keep the mean", 1, 1, r"auxiliary\.uneven\.mean is not the same"),
+    ],
+)
+def test_what_would_differ_between_processes_ends_the_trial(
+    does, since, at_update, told, tmp_path, data, uneven
+):
+    """It is looked for in updates 1, 2, 4, 8, ..."""
+    task = trained_unevenly(does, since, Store(tmp_path), data, 2, updates=at_update - 1)
+    with pytest.raises(CombinationError, match=told):
+        advance(task, 1)
+
+
+def test_processes_are_compared_at_the_end_of_an_epoch(tmp_path, data, uneven):
+    task = trained_unevenly("step apart", 9, Store(tmp_path), data, 2, window=7, updates=8)
+    last = task.reader.num_updates
+    assert last < 16  # the next update that is looked at
+    advance(task, last - 8 - 1)
+    with pytest.raises(CombinationError, match="not the same in each"):
+        advance(task, 1)
 
 
 def test_saved_by_two_and_resumed_by_one_and_again_by_two(tmp_path, data):
