@@ -13,12 +13,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, cuda, distributed
@@ -27,11 +29,12 @@ from ablate.errors import TrialError
 from ablate.trial.task import ProcessLost
 from ablate.trial.training.messages import Message, receive, send
 
-SECONDS = 600.0  # that a process waits for the others' gradients
+SECONDS = 600.0  # that a process waits for what the others say, and for their gradients
 END_SECONDS = 5.0  # that a process has to end by itself
 INTERFACES = {"cpu": "GLOO_SOCKET_IFNAME", "cuda": "NCCL_SOCKET_IFNAME"}
 WATCH_SECONDS = 1.0  # between two looks at the other processes
 _LEAVING = Lock()
+Answers = SimpleQueue[Message | None]  # of a process; None: it has ended
 # The driver may have changed where modules are found, so a new process does not know it.
 CODE = """
 import json, sys
@@ -65,6 +68,7 @@ class Team:
         self.device, self.size = device, size
         command = [sys.executable, "-c", CODE, json.dumps(sys.path)]
         self.processes = [_started(command) for _ in range(1, size)]
+        self._answers = [_listening(process) for process in self.processes]
         self._ended = Event()
         self._watcher = Thread(target=self._watch, daemon=True)
         # nccl may look up the others in it at any time, gloo at the start alone.
@@ -123,24 +127,31 @@ class Team:
 
     def heard(self) -> list[Message]:
         """Wait for an answer of each."""
-        answers = [receive(process.stdout) for process in self.processes]  # type: ignore[arg-type]
+        until = time.monotonic() + SECONDS
+        answers = [_answer(each, until) for each in self._answers]
         if any(answer is None or "error" in answer.plain for answer in answers):
             raise self.lost(answers)
         return [answer for answer in answers if answer is not None]
 
-    def lost(self, answers: list[Message | None] | None = None) -> ProcessLost:
-        """End all of them; return the error that names those that had ended by themselves."""
-        given = answers or [None for _ in self.processes]
-        texts = [
-            f"process {rank} of {self.size} (pid {process.pid}) {how}"
-            for rank, (process, answer) in enumerate(zip(self.processes, given, strict=True), 2)
-            if (how := _end_of(process, answer))
-        ]
+    def lost(self, heard: Sequence[Message | None] = ()) -> ProcessLost:
+        """End all of them; return the error that names those that had ended by themselves, or else
+        those that did not answer. `heard`: what each said, if they were asked."""
+        until = time.monotonic() + END_SECONDS
+        ended, silent = list[str](), list[str]()
+        for index, process in enumerate(self.processes):
+            name = f"process {index + 2} of {self.size} (pid {process.pid})"
+            said = heard[index] if heard else None
+            if how := _end_of(process, self._answers[index], said, until):
+                ended.append(f"{name} {how}")
+            elif said is None:
+                silent.append(name)
         self.end()
-        what = "; ".join(texts) or f"some of {self.size} processes did not answer in {SECONDS:g} s"
+        rest = "The next run goes on from its last checkpoint"
+        if ended:
+            return ProcessLost(f"{'; '.join(ended)}: the trial lost a part of its rows. {rest}.")
         return ProcessLost(
-            f"{what}: the trial lost a part of its rows. The next run goes on from its last "
-            "checkpoint."
+            f"{' or '.join(silent)} did not answer in {SECONDS:g} s, and the trial cannot go on "
+            f"without its rows. {rest}; processes=1 in the scale trains it without others."
         )
 
     def end(self) -> None:
@@ -160,7 +171,6 @@ class Team:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            process.stdout.close()  # type: ignore[union-attr]
         leave(self.device)
         self._folder.cleanup()
 
@@ -171,17 +181,46 @@ def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
 
 
-def _end_of(process: subprocess.Popen[bytes], answer: Message | None) -> str:
+def _listening(process: subprocess.Popen[bytes]) -> Answers:
+    """What a process says, from now on: a queue can be waited for with an end, and a pipe not."""
+    answers: Answers = SimpleQueue()
+    Thread(target=_listen, args=(process.stdout, answers), daemon=True).start()
+    return answers
+
+
+def _listen(pipe: IO[bytes], answers: Answers) -> None:
+    try:
+        with pipe:
+            while (answer := receive(pipe)) is not None:
+                answers.put(answer)
+    finally:
+        answers.put(None)
+
+
+def _answer(answers: Answers, until: float) -> Message | None:
+    """The next answer of a process; None if it has ended, or says nothing for too long."""
+    try:
+        answer = answers.get(timeout=max(0.0, until - time.monotonic()))
+    except Empty:
+        return None
+    if answer is None:
+        answers.put(None)  # whoever asks next need not wait
+    return answer
+
+
+def _end_of(
+    process: subprocess.Popen[bytes], answers: Answers, said: Message | None, until: float
+) -> str:
     """How a process ended; "" if it has not."""
     try:
-        status = process.wait(END_SECONDS)
+        status = process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         return ""
-    while answer is None or "error" not in answer.plain:
-        answer = receive(process.stdout)  # type: ignore[arg-type]
-        if answer is None:
+    while said is None or "error" not in said.plain:
+        said = _answer(answers, until)
+        if said is None:
             return f"was killed by signal {-status}" if status < 0 else f"ended with {status}"
-    return f"failed: {answer.plain['error']}"
+    return f"failed: {said.plain['error']}"
 
 
 def join(rank: int, size: int, device: str, folder: str) -> None:

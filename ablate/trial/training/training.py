@@ -207,6 +207,7 @@ class Training:
         for nll in self.crew.summed(self.model, nlls):
             self.nll_sum += nll
         self.step(update)
+        self.crew.stepped(self.model)
 
     @property
     def chance(self) -> Chance:
@@ -324,6 +325,7 @@ class Training:
     def end_epoch(self) -> dict[str, Any]:
         """Validate, adapt to the result, and begin the next epoch; return the metrics."""
         start = time.monotonic()
+        self.crew.compare(self.model)
         chosen = self.optimizer.evaluated_weights(self.model)
         with chosen as averaged, self.averaging.evaluated_weights():
             if averaged:

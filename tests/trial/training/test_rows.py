@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from torch import distributed
 
+from ablate.config import registry
 from ablate.config.merge import merge
 from ablate.errors import CombinationError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.trial.run import TrialRun
+from ablate.trial.provenance import trust
+from ablate.trial.run import TrialRun, load_modules
 from ablate.trial.task import Diverged, Place, ProcessLost
+from ablate.trial.training import team as teams
 from ablate.trial.training.crew import Leader
 from ablate.trial.training.team import Team
 from ablate.trial.training.training import Training
@@ -23,6 +28,7 @@ from tests.support import trials
 from tests.trial.training.test_training import TINY
 
 UPDATES = 50
+UNEVEN = str(Path(__file__).parents[2] / "support" / "uneven.py")
 # Five rows are not divisible by two; in two parts of three and two, neither is the first.
 SHARED = {
     "corpus.train_tokens": 600,
@@ -77,11 +83,28 @@ def team() -> Iterator[None]:
         Team.started.end()
 
 
-def trained(changes, store, data, processes, updates=UPDATES) -> Training:
-    trial = trials.made(merge(TINY, merge(SHARED, changes)), data)
+@pytest.fixture
+def uneven() -> Iterator[None]:
+    """The technique of `UNEVEN`, here; the other processes load it themselves."""
+    trust.accept([UNEVEN])
+    load_modules([UNEVEN])
+    yield
+    technique = registry._techniques.pop(("regularizer", "uneven"))
+    del sys.modules[technique.build.__module__]  # to be loaded by the next test
+
+
+def trained(changes, store, data, processes, updates=UPDATES, **more) -> Training:
+    trial = trials.made(merge(TINY, merge(SHARED, changes)), data, **more)
     task = Training(trial, Place(store, data, processes))
     advance(task, updates)
     return task
+
+
+def trained_unevenly(does: str, since: int, *where, window: int = 6, **more) -> Training:
+    """Train with a technique of a user's."""
+    changes = {"regularizer.uneven.does": does, "regularizer.uneven.update": since}
+    changes["training.window"] = window
+    return trained(changes, *where, modules=(UNEVEN,), **more)
 
 
 def advance(task: Training, updates: int) -> None:
@@ -105,6 +128,47 @@ def test_two_processes_learn_what_one_learns(changes, tmp_path, data):
     assert_same(one, two)
     assert len(one.valid_history) >= 2
     assert two.processes == 2
+
+
+def test_a_parameter_whose_first_gradient_comes_late_is_trained_by_all(tmp_path, data, uneven):
+    one, two = (trained_unevenly("gradient", 3, Store(tmp_path), data, n) for n in (1, 2))
+    assert_same(one, two)
+    weights = one.model.auxiliary["uneven"]
+    assert (weights.used != 1).all()
+    assert (weights.unused == 1).all()
+
+
+def test_steps_by_numpy_s_and_python_s_chance_are_those_of_one_process(tmp_path, data, uneven):
+    """The trial seeds their global generators before every update, in each process."""
+    one, two = (trained_unevenly("step by chance", 1, Store(tmp_path), data, n) for n in (1, 2))
+    assert_same(one, two)
+
+
+@pytest.mark.parametrize(
+    ("does", "since", "at_update", "told"),
+    [
+        ("draw numpy", 1, 1, "draws from numpy's global generator"),
+        ("draw Python", 3, 4, "draws from Python's global generator"),
+        ("step apart", 3, 4, r"auxiliary\.uneven\.used is not the same in each of the 2 processes"),
+        ("keep the mean", 1, 1, r"auxiliary\.uneven\.mean is not the same"),
+    ],
+)
+def test_what_would_differ_between_processes_ends_the_trial(
+    does, since, at_update, told, tmp_path, data, uneven
+):
+    """It is looked for in updates 1, 2, 4, 8, ..."""
+    task = trained_unevenly(does, since, Store(tmp_path), data, 2, updates=at_update - 1)
+    with pytest.raises(CombinationError, match=told):
+        advance(task, 1)
+
+
+def test_processes_are_compared_at_the_end_of_an_epoch(tmp_path, data, uneven):
+    task = trained_unevenly("step apart", 9, Store(tmp_path), data, 2, window=7, updates=8)
+    last = task.reader.num_updates
+    assert last < 16  # the next update that is looked at
+    advance(task, last - 8 - 1)
+    with pytest.raises(CombinationError, match="not the same in each"):
+        advance(task, 1)
 
 
 def test_saved_by_two_and_resumed_by_one_and_again_by_two(tmp_path, data):
@@ -150,6 +214,18 @@ def test_nothing_is_said_of_sums_that_lack_a_lost_process(tmp_path, data):
     told = rf"process 2 of 2 \(pid {follower.pid}\) was killed by signal 9"
     with pytest.raises(ProcessLost, match=told), Leader(team).at_work():
         raise Diverged("a loss of nan")
+
+
+def test_a_process_that_says_nothing_is_waited_for_only_so_long(tmp_path, data, monkeypatch):
+    task = trained(MIXTURE, Store(tmp_path), data, 2, updates=1)
+    monkeypatch.setattr(teams, "SECONDS", 1.0)
+    monkeypatch.setattr(teams, "END_SECONDS", 1.0)
+    (follower,) = Team.started.processes
+    follower.send_signal(signal.SIGSTOP)
+    told = rf"process 2 of 2 \(pid {follower.pid}\) did not answer in 1 s, .* processes=1"
+    with pytest.raises(ProcessLost, match=told):
+        task.saved()
+    assert follower.poll() == -signal.SIGKILL
 
 
 def test_a_process_that_dies_ends_the_attempt_and_the_next_one_goes_on(tmp_path, data):
