@@ -90,6 +90,14 @@ def test_last_epochs_that_move_as_much_as_a_quarter_of_the_difference_are_named(
         assert bool(notes_of(by_hand(far))) == named
 
 
+def test_one_of_a_pair_that_got_worse_is_said_to_have(by_hand):
+    study = by_hand(LOSSES)
+    for trial_id, journal in study.journals.items():
+        if trial_id.startswith("other"):
+            journal.epochs[-1] = Epoch(2, {"valid_nll": 5.05}, seconds=4.5, tokens=1000)
+    assert "other +5.1% (worse), base −39.3%;" in notes_of(study)
+
+
 def test_what_has_settled_or_gets_worse_is_not_named(by_hand):
     study = by_hand(LOSSES)
     for journal in study.journals.values():

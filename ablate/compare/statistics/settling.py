@@ -36,7 +36,7 @@ def note(
         apart = arm.comparison.difference.mean
         if max(0.0, -own) + max(0.0, -theirs) > SHARE * abs(apart):
             told.append(
-                f"{arm.name} {_shown(metric, own)}, {other.name} {_shown(metric, theirs)}; "
+                f"{_named(arm, metric, own)}, {_named(other, metric, theirs)}; "
                 f"their difference is {_shown(metric, apart)}"
             )
     if told:
@@ -63,6 +63,11 @@ def _change(trial: str, journals: Mapping[str, Journal], metric: Metric) -> floa
     losses = [metric.loss_of(epoch.metrics, VALID) for epoch in journal.epochs[-2:]]
     before, after = losses if len(losses) == 2 else (None, None)
     return None if before is None or after is None else after - before
+
+
+def _named(arm: ArmSummary, metric: Metric, change: float) -> str:
+    """The arm and its change; the other of the pair may be the one that still improves."""
+    return f"{arm.name} {_shown(metric, change)}{' (worse)' if change > 0 else ''}"
 
 
 def _shown(metric: Metric, difference: float) -> str:
