@@ -189,7 +189,7 @@ def undisturbed(tmp_path_factory, data):
 def finish(trial, schedule, workspace) -> None:
     from ablate.tune.worker import Worker
 
-    worker = Worker(order_in(workspace)(trial))
+    worker = Worker(order_in(workspace)([trial]))
     while not worker.advance()["done"]:
         pass
     schedule.finished(trial.id)
