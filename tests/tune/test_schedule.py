@@ -816,7 +816,7 @@ def _finish(trial, schedule, workspace) -> None:
     from ablate.tune.worker import Worker
 
     worker = Worker(order_in(workspace)([trial]))
-    while not worker.advance()["done"]:
+    while not worker.advance()[0]["done"]:
         pass
     schedule.finished(trial.id)
 
