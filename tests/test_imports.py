@@ -332,6 +332,7 @@ def _run_empty_study(workspace) -> None:
     from ablate.study.plan import make_plan
     from ablate.study.study import Study
     from ablate.study.words import Arm, Scale
+    from tests.support.small_studies import order_in
 
     study = Study(
         question="What does it import?",
@@ -344,8 +345,7 @@ def _run_empty_study(workspace) -> None:
     )
     plan = make_plan(study, "s", data=workspace.data)
     schedule = Schedule(plan, workspace.store, lambda plan: [])
-    store = workspace.store.uri
-    local.run(schedule, lambda t: {"trial": t.to_plain(), "store": store, "data": workspace.data})
+    local.run(schedule, order_in(workspace))
 
 
 @pytest.mark.parametrize("users", [None, "0"])

@@ -603,8 +603,8 @@ def test_a_worker_runs_what_its_driver_sends_without_a_list(
     workspace.store.delete(journals.key(trial))
     file.write_text(f"{file.read_text()}# of the driver\n")
     order = {"store": workspace.store.uri, "data": workspace.data}
-    order |= {"trial": journal.trial.to_plain(), "modules": {"/of/the/driver/sent.py": str(file)}}
-    Worker(order)
+    order |= {"modules": {"/of/the/driver/sent.py": str(file)}}
+    Worker({"trials": [journal.trial.to_plain()], **order})
     assert mark.read_text() == "executed"
 
 

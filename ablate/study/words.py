@@ -360,7 +360,7 @@ class Scale(Word):
             of a batch; by default one for each whole GPU. The result is that of one process, up to
             rounding, so that it does not matter for a trial's id.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
-        fuse: `"seeds"`: train the seeds of an arm at once, as one batch of models, with `--local`.
+        fuse: `"seeds"`: train the seeds of an arm at once on one worker, as one batch of models.
             Each has its own results, which differ in rounding from those of a seed by itself.
         compile: How torch compiles training: `"inductor"`, `"graphs"` (CUDA graphs too, for which
             trials need GPUs), or `"off"`. If that fails, or computes something else, a trial trains

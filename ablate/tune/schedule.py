@@ -488,13 +488,3 @@ class Schedule:
     def note(self, text: str) -> None:
         """Tell the user."""
         self.listener.note(text)
-
-
-def take_in(schedule: Schedule, trial_id: str, slice_: Mapping[str, Any]) -> bool:
-    """Pass a worker's slice to the schedule; return whether the trial continues."""
-    epoch = Epoch.from_plain(slice_["epoch"]) if slice_["epoch"] else None
-    schedule.progress(trial_id, epoch, slice_.get("reached"))
-    if slice_["done"]:
-        schedule.finished(trial_id)
-        return False
-    return epoch is None or schedule.report(trial_id, epoch)

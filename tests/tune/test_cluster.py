@@ -38,12 +38,12 @@ from pathlib import Path
 
 class Worker:
     def __init__(self, order):
-        self.order = order
-        self.log = Path(order["store"]) / order["trial"]["id"]
+        (self.does,) = order["trials"]
+        self.log = Path(order["store"]) / self.does["id"]
         self.note(f"begin {os.getpid()}")
 
     def advance(self):
-        does = self.order["trial"]
+        does = self.does
         time.sleep(does.get("sleep", 0))
         num = sum(line.startswith("epoch") for line in self.lines()) + 1
         if does.get("raises"):
@@ -56,7 +56,7 @@ class Worker:
                 self.note("raised")
         self.note(f"epoch {num}")
         epoch = {"epoch": num, "pid": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
-        return {"done": num >= does.get("epochs", 1), "epoch": epoch}
+        return [{"trial": does["id"], "done": num >= does.get("epochs", 1), "epoch": epoch}]
 
     def save(self):
         self.note("save")
@@ -90,6 +90,7 @@ class Plan:
         self.stopping = False
         self.elsewhere: dict[str, Any] = {}
         self.prune = prune
+        self.plan = SimpleNamespace(scale=SimpleNamespace(fuse="none"))
         self.on_progress: Any = lambda trial_id: None
 
     @property
@@ -156,9 +157,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory):
 def run(plan: Any, fleet: cluster.Fleet, store: Path) -> dict[str, list[str]]:
     """Run a plan; the lines that the workers left, by trial."""
 
-    def order(trial: Any) -> dict[str, Any]:
-        worker = "fake_worker:Worker"
-        return {"trial": trial.to_plain(), "store": str(store), "data": "", "worker": worker}
+    def order(trials: Any) -> dict[str, Any]:
+        where = {"store": str(store), "data": "", "worker": "fake_worker:Worker"}
+        return {"trials": [trial.to_plain() for trial in trials], **where}
 
     cluster.run(plan, fleet, order)
     return {path.name: path.read_text().splitlines() for path in store.iterdir()}
@@ -288,8 +289,9 @@ def test_a_worker_out_of_memory_is_one_more_that_died() -> None:
 
 
 def test_an_actor_of_a_drained_host_is_restarted_and_not_counted() -> None:
-    plan = Plan()
-    drive = ray_adaptors.Drive(plan, lambda trial: {}, 1)  # type: ignore[arg-type]
+    plan = Plan({"id": "t"})
+    drive = ray_adaptors.Drive(plan, lambda trials: {}, 1)  # type: ignore[arg-type]
+    assert len(drive.next()) == 1
     trial = SimpleNamespace(trial_id="t", max_failures=0)
     drive.died(trial, RayActorError(preempted=True))  # type: ignore[arg-type]
     assert (trial.max_failures, plan.deaths["t"]) == (ray_adaptors.FOR_EVER, 0)

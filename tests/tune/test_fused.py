@@ -11,7 +11,6 @@ from ablate.study.plan import make_plan
 from ablate.study.study import Study, check
 from ablate.study.words import Arm, Scale
 from ablate.tune import local
-from ablate.tune.fused import note_unfused
 from ablate.tune.schedule import Listener, Schedule
 from ablate.tune.search.arm import open_search
 from tests.support import small_studies
@@ -45,12 +44,14 @@ class Notes(Listener):
                 self.schedule.stop_reason = "Ctrl-C"
 
 
-def scheduled(fuse: str, workspace, arms=ARMS) -> tuple[Schedule, Notes]:
+def scheduled(
+    fuse: str, workspace, arms=ARMS, listener: Notes | None = None
+) -> tuple[Schedule, Notes]:
     scales = {"s": Scale(seeds=3, fuse=fuse)}
     design = table(*arms)
     study = Study(question="?", base=BASE, base_arm="alike", design=design, scales=scales, name="q")
     check(study)
-    notes = Notes()
+    notes = listener or Notes()
     plan = make_plan(study, "s", data=workspace.data)
     notes.schedule = Schedule(plan, workspace.store, open_search(workspace.searches), notes)
     return notes.schedule, notes
@@ -99,12 +100,3 @@ def test_a_fused_study_that_is_stopped_resumes(tmp_path, data):
     assert schedule.complete
     for journal in read(schedule).values():
         assert len(journal.epochs) == 2 and journal.last_attempt.from_epoch == 1
-
-
-def test_over_ray_it_is_said_that_no_seeds_are_fused(tmp_path, data):
-    workspace = new_workspace(tmp_path, data)
-    for fuse, number in (("none", 0), ("seeds", 1)):
-        schedule, notes = scheduled(fuse, workspace)
-        note_unfused(schedule)
-        schedule.close()
-        assert len(notes.texts) == number
