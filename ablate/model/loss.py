@@ -31,3 +31,8 @@ class Loss(ABC):
         self, passed: Pass, targets_N: Tensor, embedding_VE: Tensor, chance: Chance
     ) -> Tensor:
         """The loss summed over the window's tokens, a scalar."""
+
+    def operations(self, model: LanguageModel) -> float:
+        """The operations for each training token of what it multiplies with matrices besides the
+        logits of every word, with the backward pass; less than 0 if it needs fewer logits."""
+        return 0

@@ -1,7 +1,7 @@
 """The operations that training takes, estimated from its products with matrices.
 
 They are those of the model, of the further passes that regularizers ask for, and of the products
-that these make themselves. What the optimizer computes is left out.
+that these and the loss make themselves. What the optimizer computes is left out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ablate.config.sections import PairTrainingConfig, TrainingConfig
 from ablate.model.language_model import LanguageModel
+from ablate.model.loss import Loss
 from ablate.model.regularizer import Regularizer, num_passes
 
 FORWARD_PASSES = 3  # of work in a training step, about: the backward pass takes two
@@ -18,6 +19,7 @@ BACKWARD = 4  # operations for each trained parameter and token: the gradients o
 
 def per_training_token(
     model: LanguageModel,
+    loss: Loss,
     regularizers: Sequence[Regularizer],
     training: TrainingConfig | PairTrainingConfig,
     steps: int,
@@ -26,7 +28,7 @@ def per_training_token(
     rows = max(1, training.batch_size // training.accumulate)  # computed at once
     passes = num_passes(regularizers)
     added = sum(each.operations(model, rows * steps, passes) for each in regularizers)
-    return passes * _per_pass(model, steps) + round(added)
+    return round(passes * (_per_pass(model, steps) + loss.operations(model)) + added)
 
 
 def _per_pass(model: LanguageModel, steps: int) -> int:

@@ -53,7 +53,8 @@ def flops_per_token(
     assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
     training: Any = config.training
     steps = sentence or training.window
-    return per_training_token(assembly.model, assembly.regularizers, training, steps)
+    own = assembly.loss, assembly.regularizers
+    return per_training_token(assembly.model, *own, training, steps)
 
 
 def seconds_per_token(flops: Mapping[str, float], threads: int, precision: str) -> dict[str, float]:

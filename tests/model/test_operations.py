@@ -7,8 +7,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from ablate.components.loss.augmented import terms_of
+from ablate.components.loss.nce import scores
 from ablate.config.streams import Streams
 from ablate.model.encoder_decoder import EncoderDecoder
+from ablate.model.fast.tempered import augmented_plain
 from ablate.model.masks import Chance, Masks
 from ablate.model.mixture import log_probs
 from ablate.model.operations import per_training_token
@@ -135,7 +138,7 @@ def test_what_regularizers_add_is_what_torch_counts(values):
         SmallModel({"backbone": "gru", **chosen}, {**sizes, **own}) for own in (values, plain)
     )
     estimates = [
-        per_training_token(one.model, one.regularizers, one.config.training, STEPS)
+        per_training_token(one.model, one.loss, one.regularizers, one.config.training, STEPS)
         for one in (small, without)
     ]
     counts = [counted_step(one) for one in (small, without)]
@@ -145,9 +148,56 @@ def test_what_regularizers_add_is_what_torch_counts(values):
 
 def test_training_takes_three_passes_and_a_gate_over_a_frozen_model_little_more_than_one():
     small = SmallModel({"backbone": "gru", "gate": "iog"}, {**SIZES, "gate.units": 4})
-    model, training = small.model, small.config.training
+    model, loss, training = small.model, small.loss, small.config.training
     forward = model.flops_per_token(STEPS)
-    assert per_training_token(model, (), training, STEPS) == 3 * forward
+    assert per_training_token(model, loss, (), training, STEPS) == 3 * forward
     model.train_only_gate()
     trained = sum(p.numel() for name, p in model.named_parameters() if name.startswith("gate."))
-    assert per_training_token(model, (), training, STEPS) == forward + 4 * trained < 2 * forward
+    least = per_training_token(model, loss, (), training, STEPS)
+    assert least == forward + 4 * trained < 2 * forward
+
+
+def counted_loss(small: SmallModel, summed) -> float:
+    """The products of a loss's update, for each token."""
+    ids = small.ids[:1].repeat(STEPS, 1)
+    targets_N = torch.arange(ids.numel()) % small.model.shapes.vocabulary
+    with FlopCounterMode(display=False) as count:
+        state = small.model.initial_state(ids.shape[1])
+        summed(small.model(ids, state, Masks((), Chance(Streams(3), 0))), targets_N).backward()
+    return count.get_total_flops() / ids.numel()
+
+
+@pytest.mark.parametrize("detach", [True, False])
+@pytest.mark.parametrize("head", [{}, MOS], ids=str)
+def test_the_augmented_loss_adds_the_products_of_its_soft_targets(head, detach):
+    chosen = {slot: head[slot] for slot in ("head",) if slot in head}
+    values = {**SIZES, **head, "head.bias": False, "loss.detach": detach}
+    small = SmallModel({"backbone": "gru", "loss": "augmented", **chosen}, values)
+    terms, words_VE = terms_of(small.config["loss"].config, 8), small.model.embedding.matrix()
+    words_VE = words_VE.detach() if detach else words_VE
+
+    def augmented(passed, targets_N):
+        return augmented_plain(passed.mixture, targets_N, words_VE, terms)
+
+    def plain(passed, targets_N):
+        return -log_probs(passed.mixture).gather(1, targets_N[:, None]).sum()
+
+    added = counted_loss(small, augmented) - counted_loss(small, plain)
+    # Its yhat is of logits that plain autograd computes twice.
+    again = 3 * small.model.logits_operations()
+    assert added - again == pytest.approx(small.loss.operations(small.model), rel=0.01)
+
+
+def test_noise_contrastive_estimation_needs_the_logits_of_its_words_alone():
+    values = {**SIZES, "head.bias": False, "loss.noise": 5, "loss.shared": True}
+    small = SmallModel({"backbone": "gru", "loss": "nce"}, values)
+
+    def plain(passed, targets_N):
+        return -log_probs(passed.mixture).gather(1, targets_N[:, None]).sum()
+
+    def nce(passed, targets_N):
+        words_nK = torch.arange(6)[None]
+        return scores(passed.mixture, words_nK).sum()
+
+    added = counted_loss(small, nce) - counted_loss(small, plain)
+    assert added == pytest.approx(small.loss.operations(small.model), rel=0.01)

@@ -31,6 +31,7 @@ from ablate.model.cap import check_uncapped
 from ablate.model.fast.tempered import summed_augmented
 from ablate.model.fast.tempered_gradient import Terms
 from ablate.model.mixture import summed_nll
+from ablate.model.operations import FORWARD_PASSES
 
 HOTTEST, COLDEST = 1e6, 1e-3
 
@@ -107,3 +108,10 @@ class Augmented(Loss):
             return summed_nll(passed.mixture, targets_N)
         terms = terms_of(self.config, len(embedding_VE))
         return summed_augmented(passed.mixture, targets_N, embedding_VE, terms)
+
+    def operations(self, model: LanguageModel) -> float:
+        """L L_y of every token, at most: one softmax takes it once for equal targets of a chunk."""
+        if self.config.weight == 0:
+            return 0
+        passes = 1 if self.config.detach else FORWARD_PASSES
+        return passes * 2 * model.shapes.vocabulary * model.shapes.embedding

@@ -25,9 +25,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components import Chance, Loss, Mixture, Pass, TrainingText, register, setting
+from ablate.components import (
+    Chance,
+    LanguageModel,
+    Loss,
+    Mixture,
+    Pass,
+    TrainingText,
+    register,
+    setting,
+)
 from ablate.errors import ConfigError
 from ablate.model.cap import capped
+from ablate.model.operations import FORWARD_PASSES
 from ablate.model.pointer import copied, with_copied
 
 
@@ -144,6 +154,11 @@ class Nce(Loss):
             log_kp_V[targets_N1],
             log_kp_V[words_nK],
         )
+
+    def operations(self, model: LanguageModel) -> float:
+        """The logits of k + 1 words in place of all."""
+        left = (self.config.noise + 1) / model.shapes.vocabulary
+        return FORWARD_PASSES * model.logits_operations() * (left - 1)
 
     def _words(self, num_tokens: int, chance: Chance) -> Tensor:
         """The noise words of every token, or one row of them for all."""

@@ -101,7 +101,7 @@ class Training:
         self.takes_over = any(taken)
         if config.training.only_gate:
             self.model.train_only_gate()
-        each = self.regularizers, config.training, self.reader.steps
+        each = self.loss, self.regularizers, config.training, self.reader.steps
         self.operations = per_training_token(self.model, *each)
         self.rates = Rates(config.schedule.make(), self.reader, config.training.epochs)
         self._make_optimizer()
