@@ -13,7 +13,7 @@ import difflib
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from ablate.results.replication import counted
 
 T = TypeVar("T")
 READING = ("SELECT", "EXPLAIN")
+DESCRIBE = '`ablate query "DESCRIBE trials"` lists the columns of a table'
 INSTEAD = "`ablate query` only reads and changes nothing. Instead: one SELECT over " + ", ".join(
     views.VIEWS
 )
@@ -243,16 +244,20 @@ def _no_table(name: str) -> str:
 
 def _no_column(db: Any, name: str) -> str:
     known = _columns(db)
+    if tables := known.get(name):  # of another table, or hidden by a subquery
+        return (
+            f"query: '{name}' is a column of {' and '.join(tables)}, and not of what it is taken "
+            f"from here. {DESCRIBE}."
+        )
     meant = nearest(name, known)
     similar = ", ".join(map(_as_written, _most_similar(name, known)))
     hint = f"Did you mean {_as_written(meant)}?" if meant else f"Nearest: {similar}."
     return (
-        f"query: unknown column '{name}'. {hint} `ablate query \"DESCRIBE trials\"` lists the "
-        "columns of a table; a name with a dot needs double quotes."
+        f"query: unknown column '{name}'. {hint} {DESCRIBE}; a name with a dot needs double quotes."
     )
 
 
-def _most_similar(unknown: str, known: Sequence[str], num: int = 4) -> list[str]:
+def _most_similar(unknown: str, known: Iterable[str], num: int = 4) -> list[str]:
     """The most similar names: as a whole, after the dot, or by initials (lr: learning_rate)."""
 
     def likeness(name: str) -> float:
@@ -268,10 +273,12 @@ def _as_written(name: str) -> str:
     return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else f'"{name}"'
 
 
-def _columns(db: Any) -> list[str]:
-    query = "SELECT DISTINCT column_name FROM duckdb_columns() WHERE table_name IN"
+def _columns(db: Any) -> dict[str, list[str]]:
+    """The tables that have a column, by its name."""
+    query = "SELECT column_name, list(table_name ORDER BY table_name) FROM duckdb_columns()"
     views_named = ", ".join(map(literal, views.VIEWS))
-    return [name for (name,) in db.execute(f"{query} ({views_named})").fetchall()]
+    named = f"{query} WHERE table_name IN ({views_named}) GROUP BY column_name"
+    return dict(db.execute(named).fetchall())
 
 
 def _first_lines(error: Exception) -> str:

@@ -102,6 +102,7 @@ def test_nothing_but_reading(mirror, tmp_path, sql):
         ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
         ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
         ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists the columns of a table'),
+        ("SELECT tokens FROM trials", "'tokens' is a column of epochs, and not of"),
         ("SELECT * FROM trails", "Did you mean 'trials'?"),
         ("SELECT * FROM zzzzzzz", "Expected one of: trials, epochs, arms, studies, published."),
         ("SELEC * FROM trials", "syntax error"),
