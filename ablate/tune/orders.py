@@ -1,4 +1,4 @@
-"""What workers are given, and what comes back of it: one trial at a time, or the seeds of an arm.
+"""Orders to workers, and what comes back: one trial at a time, or the seeds of an arm.
 
 With `Scale(fuse="seeds")` the seeds of an arm that can start are one order, which a worker trains
 as one batch of models. Each is still a trial of its own: it ends, is stopped and fails by itself.
