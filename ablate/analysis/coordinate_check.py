@@ -5,11 +5,11 @@ change  mean |x_t - x_0|     after t steps on these tokens
 
     slope = d log(size) / d log(width), by least squares over the widths, and alike for the change
 
-The trial's model is built and trained anew at several widths, where all its fields for units and
-sizes of vectors are in proportion, without dropout, penalties and clipping. If a setting holds at
-every width (muP: `training.base_width`), no change after a step depends on the width: its slope is
-near 0. A slope near 1/2 or 1 is a change that grows with the width. The logits of an untrained
-model may fall with the width: what the first steps add does not.
+The trial's model is built again at several widths, and trained without dropout, penalties and
+clipping. All fields that are widths (`model/growth.py` says which) stay in proportion. If a setting
+holds at every width (muP: `training.base_width`), no change after a step depends on the width: its
+slope is near 0. A slope near 1/2 or 1 is a change that grows with the width. The logits of an
+untrained model may fall with the width: what the first steps add does not.
 """
 
 from __future__ import annotations

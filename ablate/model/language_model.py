@@ -165,9 +165,8 @@ class LanguageModel(nn.Module):
 
     def logits_operations(self) -> int:
         """Estimate the operations of a token's logits: those of every expert, and of the gate."""
-        gate, num_words = self.gate, self.shapes.vocabulary
-        by_word = sum(p.numel() for p in gate.parameters() if p.dim() == 2 and len(p) == num_words)
-        return self._of_experts() + 2 * (by_word - num_looked_up(gate))
+        by_word = sum(getattr(part, "by_word", 0) for part in self.gate.modules())
+        return self._of_experts() + 2 * by_word
 
     def _of_experts(self) -> int:
         matrix = self._own_output() or self.shapes.vocabulary * self.shapes.embedding

@@ -162,7 +162,11 @@ class Bridge(Part, ABC):
 
 
 class Gate(Part, ABC):
-    """Built as `Gate(config, shapes)`."""
+    """Built as `Gate(config, shapes)`.
+
+    A module of it that has a row for every word says how many numbers these have (`by_word`): they
+    are multiplied wherever logits are.
+    """
 
     def initial_state(self, rows: int) -> State:
         """The state before the first token, for a gate with memory."""

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ablate.components.loss.augmented import terms_of
 from ablate.components.loss.nce import scores
 from ablate.config.streams import Streams
+from ablate.model.assemble import assemble
 from ablate.model.encoder_decoder import EncoderDecoder
 from ablate.model.fast.tempered import augmented_plain
 from ablate.model.masks import Chance, Masks
@@ -144,6 +145,14 @@ def test_what_regularizers_add_is_what_torch_counts(values):
     counts = [counted_step(one) for one in (small, without)]
     assert estimates == pytest.approx(counts, rel=0.04)
     assert estimates[0] - estimates[1] == pytest.approx(counts[0] - counts[1], rel=0.04, abs=1)
+
+
+def test_a_gates_matrix_is_told_by_what_it_is_and_not_by_its_number_of_rows():
+    """The recurrent matrices of this gate have as many rows as there are words."""
+    units = 16
+    small = SmallModel({"backbone": "gru", "gate": "iog_lstm"}, {**SIZES, "gate.units": units})
+    model = assemble(small.config, 4 * units, "meta").model
+    assert model.logits_operations() == 2 * 4 * units * (WIDTH + units)
 
 
 def test_training_takes_three_passes_and_a_gate_over_a_frozen_model_little_more_than_one():

@@ -1,4 +1,4 @@
-"""How a gain goes on with compute: a line through each seed's differences, over log10 of compute.
+"""How a gain changes with compute: a line through each seed's differences, over log10 of compute.
 
 A seed has a difference at every rung, so it has a slope, and a value of its line at any compute.
 Both are sums of its differences with weights that compute alone decides: those of least squares,

@@ -38,6 +38,7 @@ class GateMatrix(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         self.bias = nn.Parameter(torch.empty(vocabulary))
         self.initial_range = initial_range
+        self.by_word = self.weight.numel()
 
     def forward(self, vectors_TBG: Tensor) -> GateSignal:
         """Return the gate at every token, as the factors of W_g e + b_g."""

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ablate.model.triton.functions import tanh
+from ablate.model.triton.functions import tanh, with_shares
 from ablate.model.triton.library import launch
 
 BLOCK = 256
@@ -121,12 +121,7 @@ def _backward(
     d = tl.load(d_s + at, mask=inside, other=0.0)
     if outer is not None:
         d += tl.load(outer + at, mask=inside, other=0.0)
-    for share in range(shares):
-        here = at + share * units
-        back = tl.load(through + here, mask=inside, other=0.0)
-        if masks is not None:
-            back *= tl.load(masks + here, mask=inside, other=0.0)
-        d += back
+    d = with_shares(d, through, masks, at, shares, units, inside)
     first = at // width * 2 * width + at % width
     h = tl.load(gates + first, mask=inside, other=0.0)
     t = tl.load(gates + first + width, mask=inside, other=0.0)

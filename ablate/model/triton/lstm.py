@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ablate.model.triton.functions import tanh
+from ablate.model.triton.functions import tanh, with_shares
 from ablate.model.triton.library import launch
 
 BLOCK = 256
@@ -132,12 +132,7 @@ def _backward(
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < units
     d_h = tl.load(outer + at, mask=inside, other=0.0)
-    for share in range(shares):
-        here = at + share * units
-        back = tl.load(through + here, mask=inside, other=0.0)
-        if masks is not None:
-            back *= tl.load(masks + here, mask=inside, other=0.0)
-        d_h += back
+    d_h = with_shares(d_h, through, masks, at, shares, units, inside)
     first = at // width * 4 * width + at % width
     i = tl.load(gates + first, mask=inside, other=0.0)
     f = tl.load(gates + first + width, mask=inside, other=0.0)
