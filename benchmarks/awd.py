@@ -23,6 +23,7 @@ from ablate.model.masks import Chance, Masks
 from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.awd import AwdLstm, Rates
 from benchmarks.opponents.evaluation import cached, dynamic, mean_squares
+from benchmarks.recurrences import short_window, steps
 
 WORDS = 10_000
 RATES = Rates(words=0.1, input=0.4, hidden=0.25, output=0.4, weights=0.5, ar=2.0, tar=1.0)
@@ -66,7 +67,16 @@ def evaluation(full: bool) -> list[Figure]:
     model, other = _pair(size, units, Rates())
     text = _text()
     rounds = 9 if full else 2
-    return [_dynamic(model, other, text, rounds), *_cache(model, other, text, rounds)]
+    with_updates = _dynamic(model, other, text, rounds)
+    return [with_updates, _short_window(size), *_cache(model, other, text, rounds)]
+
+
+def _short_window(units: int) -> Figure:
+    """Why the windows of dynamic evaluation are left to torch's layer: our steps, the first side,
+    copy their matrices into the order in which they read them, and five steps do not repay that."""
+    name = f"LSTM of {units} units, one row of five tokens, our steps"
+    ours, theirs = steps(short_window(units), name)
+    return race(name, ours, theirs, sense="faster", limit=None, seconds=0.5)
 
 
 def _dynamic(model: LanguageModel, other: AwdLstm, text: Text, rounds: int) -> Figure:

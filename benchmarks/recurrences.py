@@ -136,6 +136,17 @@ def stock_lstm(units: int, length: int, *, state_mask: bool) -> Sides:
     return ours, lambda: layer(x * m_x)[0], (x, *own)
 
 
+def short_window(units: int, length: int = 5) -> Sides:
+    """One row of a few tokens, as dynamic evaluation reads them: our steps against torch's layer,
+    which computes such windows in an `lstm` backbone."""
+    torch.manual_seed(1)
+    x, h, c = _leaf(length, 1, units, scale=1), torch.zeros(1, units), torch.zeros(1, units)
+    layer = nn.LSTM(units, units)
+    nn.init.zeros_(layer.bias_hh_l0.requires_grad_(False))
+    own = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0)
+    return lambda: lstm_steps(x, h, c, *own, None, None)[0], lambda: layer(x)[0], (x, *own)
+
+
 def mogrifier(
     units: int,
     num_rounds: int,

@@ -4,7 +4,8 @@
 
 Each row runs in a process of its own on one core (the studies: two), both sides in turn. Prints
 ours, theirs, the ratio and its limit; writes the results with a description of the machine and how
-busy it was; draws a picture beside them. Exits with 1 where a row fails, and with --strict where a
+busy it was, one file for each kind of processor; draws a picture beside them, and writes the tables
+of docs/notes/performance.md again. Exits with 1 where a row fails, and with --strict where a
 limit is missed. The quick form is sized for less than ten minutes on two quiet cores.
 """
 
@@ -25,9 +26,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import columns
 from benchmarks.measure import Figure, pin
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ ROWS = {
     "recurrences": Row("recurrences:step_by_step", "a per-step autograd loop"),
     "scans": Row("scans:against_loops", "a per-step autograd loop"),
     "mixture": Row("heads:mixture", "softmax, then mix"),
-    "softmax": Row("heads:softmax", "F.cross_entropy on full logits"),
+    "softmax": Row("heads:softmax", "F.cross_entropy, and linear_cross_entropy in chunks"),
     "augmented": Row("heads:augmented", "two full softmaxes"),
     "awd": Row("awd:step", "straightforward torch modules"),
     "transformer": Row("transformer:step", "a small GPT in plain torch"),
@@ -65,12 +65,13 @@ def main() -> int:
     start, result, failed = time.time(), {}, []
     for name in options.only or ROWS:
         load, started = os.getloadavg()[0], time.perf_counter()
+        began = _clock(time.time())
         figures = _run_apart(name, options.full)
         if figures is None:
             failed.append(name)
             continue
         took = round(time.perf_counter() - started, 1)
-        result[name] = {"against": ROWS[name].against, "load": load, "took_s": took}
+        result[name] = {"against": ROWS[name].against, "began": began, "load": load, "took_s": took}
         result[name]["figures"] = [_plain(figure) for figure in figures]
         for figure in figures:
             print(line(figure), flush=True)
@@ -83,7 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help="longer, with larger studies")
     parser.add_argument("--only", nargs="+", choices=list(ROWS), metavar="ROW", help=str([*ROWS]))
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a limit is missed")
-    parser.add_argument("--results", type=Path, default=HERE / "results.json")
+    parser.add_argument("--results", type=Path, help="another file, and no page")
     parser.add_argument("--cores", type=int, default=2, help=argparse.SUPPRESS)
     parser.add_argument("--row", choices=list(ROWS), help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -138,28 +139,33 @@ def _plain(figure: Figure) -> dict[str, Any]:
 
 def _write(options: argparse.Namespace, start: float, result: dict[str, Any]) -> None:
     """Write the results; with --only, replace those rows of the earlier results."""
-    rows = dict(result)
-    if options.only and options.results.exists():
-        before = json.loads(options.results.read_text()).get("rows", {})
+    rows, path = dict(result), options.results or columns.file_of(columns.processor())
+    if options.only and path.exists():
+        before = json.loads(path.read_text()).get("rows", {})
         rows = {name: {**before, **result}[name] for name in ROWS if name in {**before, **result}}
     results = {"machine": machine(), "form": "full" if options.full else "quick", "rows": rows}
-    results["began"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(start))
-    results["took_s"] = round(time.time() - start)
-    options.results.write_text(json.dumps(results, indent=1) + "\n")
+    results["began"], results["took_s"] = _clock(start), round(time.time() - start)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
     from benchmarks.picture import draw
 
-    draw(results, options.results.with_suffix(".png"))
+    draw(results, path.with_suffix(".png"))
+    if options.results is None:
+        columns.main()
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(seconds))
 
 
 def machine() -> dict[str, Any]:
     """Describe the machine and versions of the figures."""
     from ablate.model.fast.product import prefers_mkl, prefers_onednn
     from ablate.model.native import library
-    from ablate.trial.provenance.environment import hardware
 
     packages = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow")
     return {
-        "processor": hardware(),
+        "processor": columns.processor(),
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "platform": platform.platform(),

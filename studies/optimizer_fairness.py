@@ -30,7 +30,11 @@ LSTM = {
     "backbone": "lstm",
     "evaluator.standard.stride": None,  # it reads on from window to window
 }
-SMALL = {"corpus.level": "bpe", "corpus.merges": 1000}
+SMALL = {
+    "corpus.level": "bpe",
+    "corpus.merges": 1000,
+    "corpus.train_tokens": 200_000,  # 300 trials in an hour or two of two cores
+}
 GPU = {
     "corpus.level": "bpe",
     "corpus.merges": 8000,

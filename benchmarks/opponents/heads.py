@@ -12,6 +12,12 @@ def softmax_loss(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) 
     return F.cross_entropy(F.linear(hidden, weight, bias), targets)
 
 
+def softmax_loss_in_chunks(hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    """The same by torch's own fused product and loss, which never holds the whole logits."""
+    options = torch.nn.LinearCrossEntropyOptions()
+    return F.linear_cross_entropy(hidden, weight, targets, linear_bias=bias, options=options)
+
+
 def mixture_loss(
     latent: Tensor, prior_logits: Tensor, weight: Tensor, bias: Tensor, targets: Tensor
 ) -> Tensor:
