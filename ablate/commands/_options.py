@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.compare import formats
 from ablate.config.fields import LARGEST
+from ablate.redaction import redacted
 
 if TYPE_CHECKING:
     from ablate.compare.shown import Answer
@@ -153,6 +155,14 @@ def workspace(options: argparse.Namespace) -> Workspace:
     folder, *names = LOCATIONS
     others = {name: getattr(options, name, None) for name in names}
     return open_workspace(getattr(options, folder, None), **others)
+
+
+def stated_locations(options: argparse.Namespace) -> str:
+    """The location options that were given, as a command that is named must repeat them, without
+    secrets. The workspace has been opened, so that they are known."""
+    given = {name: getattr(options, name, None) for name in LOCATIONS}
+    stated = {name: redacted(value) for name, value in given.items() if value is not None}
+    return "".join(f" --{name} {shlex.quote(value)}" for name, value in stated.items())
 
 
 def recorded(options: argparse.Namespace) -> Workspace:

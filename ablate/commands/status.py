@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> str:
         return json.written(status(_options.workspace(options), options.study))
     if options.log:
         return show_log(_options.workspace(options).store, options.study)
-    return show_status(_options.workspace(options), options.study)
+    workspace = _options.workspace(options)
+    return show_status(workspace, options.study, _options.stated_locations(options))
 
 
 COLUMNS = (*STATES, "in all")
@@ -103,26 +104,29 @@ def _trouble(trial_id: str, journal: Journal) -> Trouble:
     )
 
 
-def show_status(workspace: Workspace, name: str | None) -> str:
-    """Show every study, one line each; or one study by arm, with its failures."""
+def show_status(workspace: Workspace, name: str | None, there: str = "") -> str:
+    """Show every study, one line each; or one study by arm, with its failures. `there`: options
+    that the commands which it names need to find the same store."""
     store = workspace.store
     if name is not None:
         records = study_record.parts_of(store, name) or [study_record.read(store, name)]
-        return "\n\n".join(_one(workspace, record) for record in records)
+        return "\n\n".join(_one(workspace, record, there) for record in records)
     keys = study_record.names(store)
     if not keys:
-        none = f"No study has been run in {workspace.folder}. `ablate study FILE` starts one."
+        none = (
+            f"No study has been run in {workspace.folder}. `ablate study FILE{there}` starts one."
+        )
         return "\n".join(text.sentences([none]))
     studies = status(workspace, None).studies
     rows = [[study.study, *_shown(study.counts)] for study in studies]
     lost = [study.study for study in studies if study.counts.failed or study.counts.diverged]
     lines = text.lines(table_of(["study", *COLUMNS], rows))
-    return "\n".join([*lines, *_where_errors_are(lost)])
+    return "\n".join([*lines, *_where_errors_are(lost, there)])
 
 
-def _where_errors_are(studies: Sequence[str]) -> list[str]:
+def _where_errors_are(studies: Sequence[str], there: str) -> list[str]:
     """The command that shows why trials of each of these studies have no result."""
-    commands = [f"ablate status {study}" for study in studies]
+    commands = [f"ablate status {study}{there}" for study in studies]
     return ["", "Why trials failed or diverged:", *(f"  {c}" for c in commands)] if studies else []
 
 
@@ -140,7 +144,7 @@ def show_log(store: Store, trial_id: str | None) -> str:
     return f"{head}\n{text.rstrip() if text else 'It has printed nothing.'}"
 
 
-def _one(workspace: Workspace, record: StudyRecord) -> str:
+def _one(workspace: Workspace, record: StudyRecord, there: str) -> str:
     progress = _progress(workspace, record)
     driver = progress.driver
     lines = [f"{record.key}: {record.question}"]
@@ -156,9 +160,8 @@ def _one(workspace: Workspace, record: StudyRecord) -> str:
     lines += _looks(record)
     known = glance.read_all(workspace.store, record.trial_ids())
     troubled = _troubled(workspace.store, known)
-    return "\n".join(
-        [*lines, *_troubles(troubled), *_what_next(troubled, record, alive=bool(driver))]
-    )
+    lines += _troubles(troubled) + _what_next(troubled, record, there, alive=bool(driver))
+    return "\n".join(lines)
 
 
 def _troubled(store: Store, known: Mapping[str, Glance]) -> Mapping[str, Journal]:
@@ -192,13 +195,15 @@ def _troubles(troubled: Mapping[str, Journal]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _what_next(troubled: Mapping[str, Journal], record: StudyRecord, *, alive: bool) -> list[str]:
+def _what_next(
+    troubled: Mapping[str, Journal], record: StudyRecord, there: str, *, alive: bool
+) -> list[str]:
     """Name what shows more of the trials that failed or diverged, and what runs them again."""
     ends = {journal.status: trial for trial, journal in reversed([*troubled.items()])}
     lost = ends.get(Ended.FAILED) or ends.get(Ended.DIVERGED)
     if lost is None:
         return []
-    lines = ["", f"All that a trial printed: ablate status {lost} --log"]
+    lines = ["", f"All that a trial printed: ablate status {lost} --log{there}"]
     if Ended.FAILED in ends and not (alive or record.imported):
         lines.append(f"Failed trials are tried again, once the cause is gone, by: {record.resume}")
     if Ended.DIVERGED in ends:

@@ -124,6 +124,8 @@ def test_status_and_doctor_parse_only_the_journals_of_troubled_trials(tmp_path, 
     every, *errors = status.show_status(workspace, None).splitlines()[2:]
     assert errors == ["", "Why trials failed or diverged:", "  ablate status mix@laptop"]
     assert every.split() == ["mix@laptop", "2", "0", "0", "1", "1", "2", "6"]
+    elsewhere = status.show_status(workspace, None, " --store s3://there")
+    assert elsewhere.splitlines()[-1] == "  ablate status mix@laptop --store s3://there"
     (finding,) = doctor_places.studies(workspace)
     assert finding.found.startswith("1 can be read")
     assert parsed == []
