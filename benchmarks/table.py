@@ -18,7 +18,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -75,7 +74,7 @@ def main() -> int:
         result[name]["figures"] = [_plain(figure) for figure in figures]
         for figure in figures:
             print(line(figure), flush=True)
-    _write(options, start, result)
+        _write(options, start, result)
     return _verdict(result, failed, options.strict)
 
 
@@ -95,14 +94,11 @@ def _run_apart(name: str, full: bool) -> list[Figure] | None:
     command = [sys.executable, "-m", "benchmarks.table", "--row", name]
     command += ["--cores", str(ROWS[name].cores), *(["--full"] if full else [])]
     print(f"{name}: against {ROWS[name].against}", flush=True)
-    with tempfile.TemporaryFile("w+") as printed:
-        process = subprocess.run(command, stdout=printed, stderr=subprocess.STDOUT, check=False)
-        printed.seek(0)
-        text = printed.read()
-    if process.returncode:
-        print(f"  FAILED:\n{text[-3000:]}", flush=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"  FAILED:\n{(done.stdout + done.stderr)[-3000:]}", flush=True)
         return None
-    return [Figure(**plain) for plain in json.loads(text.splitlines()[-1])]
+    return [Figure(**plain) for plain in json.loads(done.stdout.splitlines()[-1])]
 
 
 def _run_here(name: str, full: bool) -> int:
@@ -138,11 +134,10 @@ def _plain(figure: Figure) -> dict[str, Any]:
 
 
 def _write(options: argparse.Namespace, start: float, result: dict[str, Any]) -> None:
-    """Write the results; with --only, replace those rows of the earlier results."""
-    rows, path = dict(result), options.results or columns.file_of(columns.processor())
-    if options.only and path.exists():
-        before = json.loads(path.read_text()).get("rows", {})
-        rows = {name: {**before, **result}[name] for name in ROWS if name in {**before, **result}}
+    """Write the results after each row, in place of those that the file had of it."""
+    path = options.results or columns.file_of(columns.processor())
+    before = json.loads(path.read_text()).get("rows", {}) if path.exists() else {}
+    rows = {name: {**before, **result}[name] for name in ROWS if name in {**before, **result}}
     results = {"machine": machine(), "form": "full" if options.full else "quick", "rows": rows}
     results["began"], results["took_s"] = _clock(start), round(time.time() - start)
     path.parent.mkdir(exist_ok=True)
