@@ -76,7 +76,7 @@ def _limit(figure: dict[str, Any]) -> str:
     if figure["limit"] is None:
         return "none"
     if figure["sense"] == "faster":
-        return f"{figure['limit']:g} times faster"
+        return "no slower" if figure["limit"] == 1 else f"{figure['limit']:g} times faster"
     return f"{figure['limit']:g}{' s more' if figure['sense'] == 'added' else ''}"
 
 

@@ -66,6 +66,7 @@ def test_each_processor_is_a_column():
     ("sense", "limit", "said"),
     [
         ("faster", 10.0, "10 times faster"),
+        ("faster", 1.0, "no slower"),
         ("added", 0.2, "0.2 s more"),
         ("share", 0.35, "0.35"),
         ("known", None, "none"),
