@@ -43,9 +43,9 @@ def file_of(processor: str) -> Path:
     return RESULTS / f"{re.sub('[^a-z0-9]+', '-', processor.lower()).strip('-')}.json"
 
 
-def read_all(folder: Path = RESULTS) -> list[dict[str, Any]]:
+def read_all() -> list[dict[str, Any]]:
     """The results of all processors, by file name."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
 
 
 def rendered(page: str, results: Sequence[dict[str, Any]]) -> str:

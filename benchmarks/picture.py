@@ -28,7 +28,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     axes.set_yticks(range(len(figures)), [figure["what"] for figure in figures], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("ratio over its limit: right of 1 it is kept")
-    axes.set_title(f"{results['machine']['processor']}, {results['form']} form", fontsize=9)
+    axes.set_title(results["machine"]["processor"], fontsize=9)
     pyplot.gcf().savefig(path, dpi=110)
     pyplot.close()
 

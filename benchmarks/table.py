@@ -61,7 +61,7 @@ def main() -> int:
     pin(options.cores)
     if options.row is not None:
         return _run_here(options.row, options.full)
-    start, result, failed = time.time(), {}, []
+    result, failed = {}, []
     for name in options.only or ROWS:
         load, started = os.getloadavg()[0], time.perf_counter()
         began = _clock(time.time())
@@ -70,11 +70,13 @@ def main() -> int:
             failed.append(name)
             continue
         took = round(time.perf_counter() - started, 1)
-        result[name] = {"against": ROWS[name].against, "began": began, "load": load, "took_s": took}
+        form = "full" if options.full else "quick"
+        when = {"form": form, "began": began, "load": load, "took_s": took}
+        result[name] = {"against": ROWS[name].against, **when}
         result[name]["figures"] = [_plain(figure) for figure in figures]
         for figure in figures:
             print(line(figure), flush=True)
-        _write(options, start, result)
+        write(result, options.results)
     return _verdict(result, failed, options.strict)
 
 
@@ -133,19 +135,19 @@ def _plain(figure: Figure) -> dict[str, Any]:
     return {**asdict(figure), "kept": figure.kept}
 
 
-def _write(options: argparse.Namespace, start: float, result: dict[str, Any]) -> None:
-    """Write the results after each row, in place of those that the file had of it."""
-    path = options.results or columns.file_of(columns.processor())
-    before = json.loads(path.read_text()).get("rows", {}) if path.exists() else {}
+def write(result: dict[str, Any], other: Path | None) -> None:
+    """Write rows into the file of this processor, in place of those that it has of them, and the
+    page. With another file, write that alone."""
+    path = other or columns.file_of(columns.processor())
+    before = json.loads(path.read_text())["rows"] if path.exists() else {}
     rows = {name: {**before, **result}[name] for name in ROWS if name in {**before, **result}}
-    results = {"machine": machine(), "form": "full" if options.full else "quick", "rows": rows}
-    results["began"], results["took_s"] = _clock(start), round(time.time() - start)
+    results = {"machine": machine(), "rows": rows}
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     from benchmarks.picture import draw
 
     draw(results, path.with_suffix(".png"))
-    if options.results is None:
+    if other is None:
         columns.main()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import columns
+from benchmarks import columns, table
 from benchmarks.table import ROWS
 
 XEON = """processor : 0
@@ -60,6 +60,20 @@ def test_each_processor_is_a_column():
         "| memory | 0.5 | 0.0123: met (2 and 1234 ms) | not measured |",
         "| measured on |  | 2026-11-27 | 2026-11-27 |",
     ]
+
+
+def test_rows_measured_later_replace_their_own_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "RESULTS", tmp_path)
+    monkeypatch.setattr(columns, "PAGE", tmp_path / "page.md")
+    columns.PAGE.write_text("<!-- rows: awd softmax -->\n<!-- end of rows -->\n")
+    rows = results("A", softmax=[figure("time", 0.75)], awd=[figure("step", 0.25)])["rows"]
+    table.write(rows, None)
+    table.write({"awd": {**rows["awd"], "figures": [figure("step", 0.125)]}}, None)
+    (kept,) = columns.read_all()
+    assert kept["machine"]["processor"] == columns.processor()
+    page = columns.PAGE.read_text()
+    assert "| time | 0.5 | 0.75: **missed**" in page
+    assert "| step | 0.5 | 0.125: met" in page and "0.25: met" not in page
 
 
 @pytest.mark.parametrize(
