@@ -7,7 +7,7 @@ from typing import Any
 
 from ablate.results.result import result_of
 from ablate.store.journal import Journal
-from ablate.store.study_record import SearchRecord, StudyRecord
+from ablate.store.study_record import OR, SearchRecord, StudyRecord
 
 Settings = Mapping[str, Any]  # field -> value
 Found = Mapping[str, Mapping[int, Settings]]  # arm -> repeat of its search -> what it found
@@ -36,9 +36,13 @@ def winning_settings(
 
 
 def row_names(record: StudyRecord) -> dict[str, str]:
-    """Field -> the row of the search space that sets it; empty for older records."""
-    names = (pair for search in record.searches for pair in search.rows.items())
-    return dict(names)
+    """Field -> the row of the search space that sets it, or the rows: arms may have their own, such
+    as the rate of each optimizer. Empty for older records."""
+    rows: dict[str, dict[str, None]] = {}
+    for search in record.searches:
+        for field, names in search.rows.items():
+            rows.setdefault(field, {}).update(dict.fromkeys(names.split(OR)))
+    return {field: OR.join(names) for field, names in rows.items()}
 
 
 def varied(configs: Sequence[Settings]) -> list[str]:

@@ -62,6 +62,9 @@ class ArmRecord:
     compute: float | None = None  # operations of a seed, where the ladder says them
 
 
+OR = " / "  # between rows of a space that set one field under different conditions
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchRecord:
     """A search of one arm: how many trials it may start, and those it has started."""
@@ -79,7 +82,8 @@ class SearchRecord:
     confirming_after: tuple[tuple[int, ...], ...] = ()  # positions of those that each builds on
     shared: bool = False  # another arm's search has the same trials
     ended: bool = False  # it starts no other trial; older records do not say so
-    # Field -> the row of its space that it searches; empty in older records.
+    # Field -> the row of its space that it searches, or the rows, joined by `OR`. Empty in older
+    # records.
     rows: Mapping[str, str] = field(default_factory=dict)
 
     @property

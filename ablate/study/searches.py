@@ -13,6 +13,7 @@ from ablate.config.resolve import choice
 from ablate.config.streams import derived_seed
 from ablate.space import space as spaces
 from ablate.space.row import format_value
+from ablate.store.study_record import OR
 from ablate.study import treatments
 from ablate.study.arms import (
     base_values,
@@ -158,7 +159,7 @@ def searched_rows(search: PlannedSearch) -> dict[str, str]:
         field = row.field or next(filter(None, tied), None)
         is_free = not search.fixed.keys() & {*row.keys} and (over is None or row.name in over)
         if field and is_free:  # rows of different conditions may set one field
-            rows[field] = f"{rows[field]} / {row.name}" if field in rows else row.name
+            rows[field] = f"{rows[field]}{OR}{row.name}" if field in rows else row.name
     return rows
 
 

@@ -100,6 +100,20 @@ def test_what_searches_found_is_a_table_of_rows_and_arms(by_hand):
     assert "Learning rate" in written(summarise(study.record, study.journals), "markdown")
 
 
+def test_a_field_that_arms_search_by_rows_of_their_own_has_the_names_of_all(by_hand):
+    """The rates of two optimizers are one field; a search from another's winner has one row."""
+    study = searched(by_hand)
+    names = {"base": "Rate of SGD / Rate of AdamW", "other": "Rate of AdamW"}
+    searches = (
+        replace(search, rows={"optimizer.rate": names[search.arm]})
+        for search in study.record_fields["searches"]
+    )
+    study.record_fields = {"searches": tuple(searches)}
+    text = written(summarise(study.record, study.journals))
+    found = " ".join(text.split("Settings found by the searches")[1].split())
+    assert found.endswith("Rate of SGD / Rate of AdamW 0.01235 2")
+
+
 def test_a_search_that_is_not_over_has_found_nothing(by_hand):
     study = searched(by_hand, rows={"optimizer.rate": "Learning rate"}, chosen=None, ended=False)
     summary = summarise(study.record, study.journals)
