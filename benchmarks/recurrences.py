@@ -119,6 +119,15 @@ def lstm(
     return sides, _of_window(units, 4 * units, length) + _of_steps(units, 4 * units, length)
 
 
+def _stock_layer(units: int) -> tuple[nn.LSTM, list[nn.Parameter]]:
+    """torch's layer, and what it shares with ours, which has one bias."""
+    layer = nn.LSTM(units, units)
+    nn.init.zeros_(layer.bias_hh_l0.requires_grad_(False))
+    return layer, [
+        layer.get_parameter(f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih")
+    ]
+
+
 def stock_lstm(units: int, length: int, *, state_mask: bool) -> Sides:
     """Against torch's own layer, which on an NVIDIA GPU is cuDNN's. It can mask its inputs, and not
     the state as the recurrence reads it: with `state_mask` ours does, and the two differ."""
@@ -128,9 +137,7 @@ def stock_lstm(units: int, length: int, *, state_mask: bool) -> Sides:
         torch.zeros(ROWS, units),
         torch.zeros(ROWS, units),
     )
-    layer = nn.LSTM(units, units)
-    nn.init.zeros_(layer.bias_hh_l0.requires_grad_(False))  # ours has one bias
-    own = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0)
+    layer, own = _stock_layer(units)
     m_x, m_h = _mask(units), _mask(units)[None] if state_mask else None
     ours = lambda: lstm_steps(x, h, c, *own, m_x[None], m_h)[0]  # noqa: E731
     return ours, lambda: layer(x * m_x)[0], (x, *own)
@@ -141,9 +148,7 @@ def short_window(units: int, length: int = 5) -> Sides:
     which computes such windows in an `lstm` backbone."""
     torch.manual_seed(1)
     x, h, c = _leaf(length, 1, units, scale=1), torch.zeros(1, units), torch.zeros(1, units)
-    layer = nn.LSTM(units, units)
-    nn.init.zeros_(layer.bias_hh_l0.requires_grad_(False))
-    own = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0)
+    layer, own = _stock_layer(units)
     return lambda: lstm_steps(x, h, c, *own, None, None)[0], lambda: layer(x)[0], (x, *own)
 
 

@@ -33,7 +33,7 @@ LSTM = {
 SMALL = {
     "corpus.level": "bpe",
     "corpus.merges": 1000,
-    "corpus.train_tokens": 200_000,  # 204 trials in about an hour of two cores
+    "corpus.train_tokens": 200_000,  # so that two cores need half an hour
 }
 GPU = {
     "corpus.level": "bpe",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import columns, table
-from benchmarks.table import ROWS
 
 XEON = """processor : 0
 cpu family : 6
@@ -27,7 +26,7 @@ def test_the_tables_are_those_of_the_files():
 def test_every_row_has_a_table_and_every_table_rows():
     page = columns.PAGE.read_text(encoding="utf-8")
     named = [row for found in columns.BLOCK.finditer(page) for row in found["rows"].split()]
-    assert sorted(named) == sorted(ROWS)
+    assert sorted(named) == sorted(table.ROWS)
 
 
 def test_a_processor_is_told_by_more_than_its_name():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -157,12 +156,12 @@ def workspace(options: argparse.Namespace) -> Workspace:
     return open_workspace(getattr(options, folder, None), **others)
 
 
-def stated_locations(options: argparse.Namespace) -> str:
-    """The location options that were given, as a command that is named must repeat them, without
-    secrets. The workspace has been opened, so that they are known."""
-    given = {name: getattr(options, name, None) for name in LOCATIONS}
-    stated = {name: redacted(value) for name, value in given.items() if value is not None}
-    return "".join(f" --{name} {shlex.quote(value)}" for name, value in stated.items())
+def stated(options: argparse.Namespace, *names: str) -> list[str]:
+    """The words of those options that were given, for a command that repeats them, without secrets:
+    the workspace has been opened, so that its locations' secrets are known."""
+    given = ((name, getattr(options, name)) for name in names)
+    pairs = ([f"--{name}", redacted(str(value))] for name, value in given if value is not None)
+    return [word for pair in pairs for word in pair]
 
 
 def recorded(options: argparse.Namespace) -> Workspace:

@@ -6,6 +6,7 @@ Read from the store alone: no study file, no torch.
 from __future__ import annotations
 
 import argparse
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
@@ -52,7 +53,10 @@ def run(options: argparse.Namespace) -> str:
     if options.log:
         return show_log(_options.workspace(options).store, options.study)
     workspace = _options.workspace(options)
-    return show_status(workspace, options.study, _options.stated_locations(options))
+    stated = _options.stated(options, *_options.LOCATIONS)
+    return show_status(
+        workspace, options.study, "".join(f" {shlex.quote(word)}" for word in stated)
+    )
 
 
 COLUMNS = (*STATES, "in all")
@@ -113,10 +117,8 @@ def show_status(workspace: Workspace, name: str | None, there: str = "") -> str:
         return "\n\n".join(_one(workspace, record, there) for record in records)
     keys = study_record.names(store)
     if not keys:
-        none = (
-            f"No study has been run in {workspace.folder}. `ablate study FILE{there}` starts one."
-        )
-        return "\n".join(text.sentences([none]))
+        none = f"No study has been run in {workspace.folder}."
+        return "\n".join(text.sentences([f"{none} `ablate study FILE{there}` starts one."]))
     studies = status(workspace, None).studies
     rows = [[study.study, *_shown(study.counts)] for study in studies]
     lost = [study.study for study in studies if study.counts.failed or study.counts.diverged]

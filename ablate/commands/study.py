@@ -151,9 +151,7 @@ def resume_command(options: argparse.Namespace) -> str:
     """Return the command that resumes a study, with secrets removed."""
     _options.workspace(options)  # its locations' secrets are known from here on
     words = ["ablate", "study", options.file]
-    for name in ("scale", "workers", "cluster", "workspace", "store", "mlflow", "searches"):
-        value = getattr(options, name)
-        words += [] if value is None else [f"--{name}", redacted(str(value))]
+    words += _options.stated(options, "scale", "workers", "cluster", *_options.LOCATIONS)
     words += _options.overrides(options).words
     words += [] if options.replicate is None else ["--replicate", str(options.replicate)]
     return shlex.join([*words, *(["--local"] if options.local else [])])
