@@ -26,8 +26,9 @@ from ablate.store.epoch import Epoch
 from ablate.tune.cluster import drive as cluster
 from ablate.tune.cluster import roles as ray_adaptors
 from ablate.tune.cluster import session as ray_session
-from ablate.tune.cluster.ray_private import Actors
+from ablate.tune.cluster.ray_private import NO_AGENT, Actors, own_processes
 from tests.support import places
+from tests.support.lab import children
 
 pytestmark = pytest.mark.cluster
 RETRIES = 2
@@ -199,6 +200,19 @@ def test_actors_stay_warm_with_the_threads_of_a_trial(calm) -> None:
     plan, _ = calm
     assert len({epoch.metrics["pid"] for _, epoch in plan.epochs}) == 2
     assert {epoch.metrics["threads"] for _, epoch in plan.epochs} == {"1"}
+
+
+def test_a_node_has_two_processes_in_c_and_its_workers(calm, fleet) -> None:
+    """No dashboard, monitor or agent: the two Python processes that Ray needs do nothing."""
+    plan, _ = calm
+    own = own_processes()
+    assert sorted(own) == ["gcs_server", "raylet"]
+    (raylet,) = own["raylet"]
+    below = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in children(raylet.pid)}
+    idle = {pid for pid, command in below.items() if str(NO_AGENT) in command}
+    assert len(idle) == 2
+    # The workers are those that the node started with: none waited for a runtime environment.
+    assert {epoch.metrics["pid"] for _, epoch in plan.epochs} == set(below) - idle
 
 
 def test_a_trial_waits_for_those_it_builds_on(calm) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from ray.air.execution._internal import RayActorManager
@@ -12,7 +13,7 @@ from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as TuneTrial
 
 from ablate.tune.cluster import ray_private
-from ablate.tune.cluster.ray_private import Controller
+from ablate.tune.cluster.ray_private import NO_AGENT, Controller
 
 TRIAL = SimpleNamespace(status=TuneTrial.RUNNING)
 
@@ -80,6 +81,20 @@ def test_actors_are_reused_and_all_of_them_kept(monkeypatch):
     Controller(drive, "resources", search_alg="feed")  # type: ignore[arg-type]
     assert options == {"reuse_actors": True, "scheduler": drive, "search_alg": "feed"}
     assert kept == [("resources", 4)]
+
+
+def test_only_a_node_with_agents_is_asked_for_a_runtime_environment(monkeypatch):
+    """Tune's actors would wait for it forever on a bare node."""
+    monkeypatch.setattr(
+        TuneController,
+        "__init__",
+        lambda self, **_: vars(self).update(_actor_cache=MagicMock(), _class_cache="Tune's"),
+    )
+    for command, is_bare in ([["raylet", f"--agent=python {NO_AGENT}"], True], [["raylet"], False]):
+        processes = {"raylet": [SimpleNamespace(args=command)]}
+        monkeypatch.setattr(ray_private, "own_processes", lambda processes=processes: processes)
+        control = Controller(SimpleNamespace(workers=1), "resources")  # type: ignore[arg-type]
+        assert (control._class_cache != "Tune's") is is_bare
 
 
 def test_a_trial_waits_half_a_minute_for_its_own_actor(calls, monkeypatch):

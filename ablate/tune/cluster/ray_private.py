@@ -11,12 +11,16 @@ what goes wrong without it, and `tests/tune/test_cluster.py` shows it.
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import ray
 from ray._private import node, services, worker
+from ray._raylet import persist_port
 from ray.air.execution import PlacementGroupResourceManager
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import RayActorError, RayTaskError
@@ -24,6 +28,14 @@ from ray.tune import PlacementGroupFactory
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as TuneTrial
 
+NO_AGENT = Path(__file__).with_name("no_agent.py")
+AGENT_OPTIONS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")  # of a raylet
+AGENT_PORTS = (
+    "dashboard_agent_listen_port",
+    "metrics_agent_port",
+    "metrics_export_port",
+    "runtime_env_agent_port",
+)
 PATIENCE_SECONDS = 30.0  # to wait for a starting actor while another one is free
 
 _NODE, _SERVICES = "ray._private.node:Node", "ray._private.services"
@@ -40,6 +52,8 @@ PRIVATE = {
     f"{_SERVICES}:ProcessInfo.process": "likewise",
     f"{_SERVICES}:resolve_ip_for_localhost(host)": "it replaces loopback by the host's own address",
     f"{_SERVICES}:ConsolePopen": "signals to the driver's group must not reach the node",
+    f"{_SERVICES}:RAYLET_EXECUTABLE": "the process whose agents are left out",
+    "ray._raylet:persist_port": "a raylet waits for the ports of its agents",
     f"{_WORKER}:print_to_stdstream(data, ignore_prefix)": "no option silences it",
     f"{_WORKER}:_global_node": "the node that this process has started or joined",
     f"{_WORKER}:init._node_ip_address": "no other host reaches the services of a local node",
@@ -54,6 +68,7 @@ PRIVATE = {
     f"{_TUNE}._actor_failed(tracked_actor, exception)": "it waits forever for a dead actor's reset",
     f"{_TUNE}._trial_task_failure(trial, exception)": "it counts a death in a reset twice",
     f"{_TUNE}._actor_manager": "`Actors` takes its place",
+    f"{_TUNE}._class_cache": "its actors cannot use the workers that have started with the node",
     f"{_TUNE}._actor_cache": "it keeps one actor, and all should stay warm",
     f"{_TUNE}._actor_to_trial": "whose actor failed",
     f"{_TUNE}._trial_to_actor": "whether a trial's own actor is starting",
@@ -90,17 +105,40 @@ def init_options(address: str, folder: str | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def bare_node(start_process: Callable[..., Any]) -> Iterator[None]:
-    """Start nodes by `start_process`, without dashboard, log monitor and autoscaler.
+    """Start nodes by `start_process`, without any Python process of Ray's but its workers.
 
-    These are three of a node's five Python processes and half of its start time.
+    Left out are dashboard, log monitor, autoscaler and the raylet's two agents. They take most of a
+    node's start time, and more beside another node, as one agent waits for a port that both want.
     """
+
+    def start(command: list[str], **options: Any) -> Any:
+        is_raylet = command[0] == services.RAYLET_EXECUTABLE
+        return start_process(_without_agents(command) if is_raylet else command, **options)
+
     with contextlib.ExitStack() as stack:
         for name in ("start_api_server", "start_log_monitor", "start_monitor"):
             stack.enter_context(_replaced(node.Node, name, _nothing))
         stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
         if sys.platform != "win32":
-            stack.enter_context(_replaced(services, "ConsolePopen", start_process))
+            stack.enter_context(_replaced(services, "ConsolePopen", start))
         yield
+
+
+def _without_agents(command: list[str]) -> list[str]:
+    """A raylet's command that starts `no_agent.py` for each agent; their ports are set to none."""
+    options = dict(part.removeprefix("--").split("=", 1) for part in command if "=" in part)
+    for name in AGENT_PORTS:
+        persist_port(options["session_dir"], options["node_id"], name, -1)
+    stand_in = subprocess.list2cmdline([sys.executable, "-S", "-E", str(NO_AGENT)])
+    return [
+        f"{part.partition('=')[0]}={stand_in}" if part.startswith(AGENT_OPTIONS) else part
+        for part in command
+    ]
+
+
+def _on_bare_node() -> bool:
+    raylets = own_processes().get("raylet", [])
+    return any(str(NO_AGENT) in part for raylet in raylets for part in raylet.args)
 
 
 def raylet_silenced() -> contextlib.AbstractContextManager[None]:
@@ -131,12 +169,30 @@ class Actors(RayActorManager):
         super()._actor_task_failed(tracked_actor_task, exception)
 
 
+class PlainActors:
+    """Actor classes for a bare node, which has no agent to prepare a runtime environment.
+
+    Tune asks for one, of variables that all processes of such a node have anyway. It also keeps
+    actors from the workers that a node starts with.
+    """
+
+    def __init__(self) -> None:
+        self.classes: dict[type, Any] = {}
+
+    def get(self, trainable: type) -> Any:
+        if trainable not in self.classes:
+            self.classes[trainable] = ray.remote(trainable)
+        return self.classes[trainable]
+
+
 class Controller(TuneController):
     """Tune's control loop, without its records and with actors that are reused."""
 
     def __init__(self, drive: Any, resources: PlacementGroupFactory, **options: Any) -> None:
         """`drive` is a `roles.Drive`, whose file imports this one."""
         super().__init__(reuse_actors=True, scheduler=drive, **options)
+        if _on_bare_node():
+            self._class_cache: Any = PlainActors()
         self._actor_manager = Actors(resource_manager=PlacementGroupResourceManager())
         self._drive = drive
         self._refused: dict[Any, float] = {}  # starting actor -> when its trial was first refused
