@@ -20,7 +20,7 @@ from typing import Any
 
 import ray
 from ray._private import node, services, worker
-from ray._raylet import persist_port
+from ray._raylet import persist_port  # pyright: ignore[reportAttributeAccessIssue]
 from ray.air.execution import PlacementGroupResourceManager
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import RayActorError, RayTaskError
