@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ablate.errors import ConfigError
 from ablate.store.leftovers import owned_folder
 from ablate.store.workspace import Workspace
 from ablate.study.planned import Plan
+from ablate.study.words import Scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,7 @@ class RunOptions:
     address: str | None = None
     verbose: bool = False
     quiet: bool = False
+    template: str | None = None  # the socket of the template of workers
 
     def __post_init__(self) -> None:
         if self.local and (self.workers or 1) > 1:
@@ -79,6 +82,22 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         cluster.run(schedule, fleet, order)
 
 
+@contextlib.contextmanager
+def workers_prepared(options: RunOptions, scale: Scale) -> Iterator[RunOptions]:
+    """Import what workers need while the block runs: give the options with their template.
+
+    There is none for a cluster, nor for GPUs: a process that has used one cannot be forked.
+    """
+    address = options.address or os.environ.get("RAY_ADDRESS")
+    if options.local or address not in (None, "local") or scale.gpus:
+        yield options
+        return
+    from ablate.tune.cluster.template import started, worker_env
+
+    with started(worker_env(scale.threads * scale.num_processes)) as socket:
+        yield replace(options, template=socket)
+
+
 def _order(trials: Sequence[Trial], plan: Plan, workspace: Workspace) -> dict[str, Any]:
     where = {"store": workspace.store.uri, "data": workspace.data}
     return {"trials": [each.to_plain() for each in trials], **where, "processes": plan.processes}
@@ -106,6 +125,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
         gpus_per_trial=plan.scale.gpus,
         address=address,
         verbose=options.verbose,
+        template=options.template,
         tmp=str(workspace.folder / "ray"),
         advice=f"Everything that was saved is kept; resume with: {plan.record.resume}",
     )

@@ -25,7 +25,7 @@ from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
 from ablate.engine import finished
 from ablate.engine.analyses import analyse, check_analyses
-from ablate.engine.drive import RunOptions, drive
+from ablate.engine.drive import RunOptions, drive, workers_prepared
 from ablate.engine.failures import first_failed, remedies, troubles
 from ablate.engine.screen import announce, is_watched
 from ablate.engine.signals import stopped_by_signals
@@ -139,8 +139,21 @@ def run_study(
         key = study_record.study_key(loaded.name, loaded.scale(scale)[0])
         announce(f"{key}: planning its trials")
     make_folders(workspace)
+    with workers_prepared(options, loaded.scale(scale)[1]) as prepared:
+        return _plan_and_run(loaded, scale, workspace, prepared, command, made)
+
+
+def _plan_and_run(
+    study: Study,
+    scale: str | None,
+    workspace: Workspace,
+    options: RunOptions,
+    command: str,
+    made: str | None,
+) -> Ended:
+    """Plan a study and run what is left of it; `made` is what a later run compares with."""
     # Before the plan: an arm's trials name the files that workers execute for it.
-    loaded = _with_code(loaded, scale, workspace, options)
+    loaded = _with_code(study, scale, workspace, options)
     known = [workspace.store]
     plan = make_plan(loaded, scale, data=workspace.data, command=command, stores=known)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))

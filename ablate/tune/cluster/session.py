@@ -21,6 +21,7 @@ import ray
 from ablate.errors import TrialError
 from ablate.store.leftovers import owned_folder, temporary_folders
 from ablate.tune.cluster import ray_private
+from ablate.tune.cluster.template import worker_env
 from ablate.tune.cluster.watch import RayDied
 
 LOOPBACK = "127.0.0.1"  # no other host reaches the services of a local node
@@ -40,6 +41,7 @@ class Fleet:
     verbose: bool = False
     tmp: str | None = None  # for Tune's files; None: the system's default
     working_dir: str | None = None  # sent to workers on other hosts, which start in it
+    template: str | None = None  # the socket of workers' template, for a new node
     advice: str = "The same command resumes the study."  # for the message that Ray has died
 
 
@@ -74,12 +76,12 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
     """
     # Ray protects a local node by a token, which it would otherwise leave in ~/.ray.
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    settings = {"RAY_USAGE_STATS_ENABLED": "0", **_worker_env(fleet)}
+    settings = {"RAY_USAGE_STATS_ENABLED": "0", **worker_env(fleet.cpus_per_trial)}
     with (
         environment(settings),
         _in_time(),
         _detached_processes() as start,
-        ray_private.bare_node(start),
+        ray_private.bare_node(start, fleet.template),
         _handlers_restored(),
     ):
         ray.init(
@@ -100,7 +102,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
 
 def _connect(fleet: Fleet, address: str) -> None:
     _check_address(address)
-    runtime_env: dict[str, Any] = {"env_vars": _worker_env(fleet)}
+    runtime_env: dict[str, Any] = {"env_vars": worker_env(fleet.cpus_per_trial)}
     if fleet.working_dir is not None:
         runtime_env["working_dir"] = fleet.working_dir
     settings = {} if fleet.verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
@@ -139,14 +141,6 @@ def _no_ray(address: str | None, error: Exception) -> str:
         f"no Ray answers at {address}: {error}. Check the address (RAY_ADDRESS) and that the "
         "cluster is up. To use no cluster, unset RAY_ADDRESS; to run without Ray: --local."
     )
-
-
-def _worker_env(fleet: Fleet) -> dict[str, str]:
-    return {
-        "OMP_NUM_THREADS": str(max(1, int(fleet.cpus_per_trial))),
-        "RAY_CHDIR_TO_TRIAL_DIR": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # unset, Ray warns about it
-    }
 
 
 def _loudness(fleet: Fleet) -> dict[str, Any]:
