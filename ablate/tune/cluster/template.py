@@ -136,9 +136,9 @@ def _become(wanted: dict[str, Any], connection: socket.socket) -> None:
 
 def _die_with(connection: socket.socket) -> None:
     """Die when the other side does, which the raylet has started."""
-    while connection.recv(1):
-        pass
-    os.kill(os.getpid(), signal.SIGKILL)
+    with contextlib.suppress(OSError):  # closed here: this process ends by itself
+        connection.recv(1)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
