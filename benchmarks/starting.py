@@ -1,13 +1,15 @@
-"""What is waited for before anything is trained: opening a corpus, and the command line."""
+"""What is waited for before anything is trained: command line, corpus, and a study's start."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,6 +55,40 @@ tokens = sum(int(stream.sum()) and len(stream) for stream in streams.values())
 print(json.dumps({"s": used, "private": used_bytes, "tokens": tokens, "words": len(number)}))
 """
 
+STUDY = """
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablate import Arm, Scale, Study, setting, table
+from ablate.components import Regularizer, register
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    folder: str = setting("", doc="where to say so")
+
+
+@register("regularizer", "first_update", config=Config)
+class FirstUpdate(Regularizer):
+    def __init__(self, config):
+        self.config = config
+
+    def project(self, model):  # after an update
+        Path(self.config.folder, "updated").touch()
+
+
+study = Study(
+    question="When does it begin?",
+    base={
+        "backbone": "lstm", "head": "softmax", "optimizer": "adamw",
+        "regularizer.first_update.folder": FOLDER,
+    },
+    base_arm="a",
+    design=table(Arm("a"), Arm("b", {"embedding.size": 28})),
+    scales={"laptop": Scale(corpus="grammar", seeds=2)},
+)
+"""
+
 
 def encoded_corpus(full: bool) -> list[Figure]:
     """The whole corpus: the 1.1 million tokens of PTB, or of the random text."""
@@ -96,6 +132,50 @@ def command_line(full: bool) -> list[Figure]:
             note="processor seconds of the process",
         )
     ]  # fmt: skip
+
+
+def first_update(full: bool) -> list[Figure]:
+    """From the command that starts a study to the first update of a trial, in a new store."""
+    pairs = []
+    with tempfile.TemporaryDirectory(prefix="bench-start-") as path:
+        folder = Path(path)
+        study = folder / "begins.py"
+        study.write_text(STUDY.replace("FOLDER", repr(path)))
+        ablate, where = [sys.executable, "-m", "ablate"], ["--workspace", path]
+        subprocess.run([*ablate, "plan", study, *where], check=True, stdout=subprocess.DEVNULL)
+        for number in range(7 if full else 4):
+            store = ["--store", str(folder / f"store{number}")]
+            ours = _until_update([*ablate, "study", str(study), *where, *store], folder)
+            stock = [sys.executable, "-m", "benchmarks.opponents.first_update", path]
+            pairs.append((ours, _until_update(stock, folder)))
+    ours, theirs = (statistics.median(pair[side] for pair in pairs[1:]) for side in (0, 1))
+    ratio = statistics.median(b / a for a, b in pairs[1:])
+    return [
+        Figure(
+            what="the first update of a study", ours=ours, theirs=0.0, unit="s",
+            sense="added", limit=5.0, ratio=ours, note="wall-clock seconds from the command",
+        ),
+        Figure(
+            what="the first update of a study, against stock Ray Tune", ours=ours, theirs=theirs,
+            unit="s", sense="faster", limit=None, ratio=ratio,
+        ),
+    ]  # fmt: skip
+
+
+def _until_update(command: Sequence[str], folder: Path) -> float:
+    """Seconds from a command's start to its first update; then it is stopped."""
+    updated, began = folder / "updated", time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not updated.exists():
+            if process.poll() is not None or time.perf_counter() - began > 120:
+                raise SystemExit(f"{' '.join(command)}: no update")
+            time.sleep(0.01)
+        return time.perf_counter() - began
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        updated.unlink(missing_ok=True)
 
 
 def _texts(name: str, workspace: Path) -> list[str]:

@@ -40,6 +40,7 @@ class Row:
 
 ROWS = {
     "command_line": Row("starting:command_line", "python -c pass"),
+    "first_update": Row("starting:first_update", "stock Ray Tune", cores=2),
     "corpus": Row("starting:encoded_corpus", "reading and splitting the text"),
     "irlm": Row("recurrences:diagonal", "a per-step autograd loop"),
     "recurrences": Row("recurrences:step_by_step", "a per-step autograd loop"),

@@ -127,12 +127,17 @@ def _missing_field(slot: str, name: str, value: Any, where: str) -> str:
     """Compose the message for a listed technique that was set to a value itself."""
     config, key = registry.get(slot, name, where).config, f"{slot}.{name}"
     names = [info.name for info in fields.describe(config)]
-    expected = "a field, one of " + ", ".join(f"'{key}.{field_name}'" for field_name in names)
+    expected = _fields_of(slot, name)
     if slot == "evaluator":
         expected += f", or {slot} = '{name}' for its defaults"
     match = next((n for n in names if fields.accepts(config, n, value)), None)
     hint = f" Did you mean '{key}.{match}'?" if match else ""
     return wrong_value(key, value, expected, where) + hint
+
+
+def _fields_of(slot: str, name: str) -> str:
+    names = [info.name for info in fields.describe(registry.get(slot, name).config)]
+    return "a field, one of " + ", ".join(f"'{slot}.{name}.{each}'" for each in names)
 
 
 def _is_off(config: Any) -> bool:
@@ -224,6 +229,9 @@ def _wrong_prefix(key: str, prefix: str, prefixes: Sequence[str], kind: Kind, wh
 
 def _check_first(slot: str, value: Any, where: str) -> None:
     """Check a listed slot's own value: "none" empties it; an evaluator's name comes first."""
-    valid = [NONE, *(registry.names(slot) if slot == "evaluator" else ())]
-    if value not in valid:
-        raise ConfigError(unknown(slot, str(value), valid, where))
+    names = registry.names(slot)
+    if value != NONE and value not in names:
+        raise ConfigError(unknown(slot, str(value), [NONE, *names], where))
+    if value != NONE and slot == "regularizer":
+        expected = f"{_fields_of(slot, value)}, which switches it on beside others, or '{NONE}'"
+        raise ConfigError(wrong_value(slot, value, expected, where))

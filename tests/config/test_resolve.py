@@ -275,6 +275,13 @@ def test_elements_and_whole_lists_replace_each_other():
             "one of 'regularizer.embedding_dropout.rate', 'regularizer.embedding_dropout.per_row'. "
             "Did you mean 'regularizer.embedding_dropout.rate'?",
         ),
+        (
+            {"regularizer": "embedding_dropout"},
+            "here: regularizer = 'embedding_dropout' is not allowed. Expected: a field, one of "
+            "'regularizer.embedding_dropout.rate', 'regularizer.embedding_dropout.per_row', which "
+            "switches it on beside others, or 'none'.",
+        ),
+        ({"regularizer": "weight_dorp"}, "unknown regularizer 'weight_dorp'. Did you mean 'weight"),
         ({"regularizer.l2": "decoupled"}, "Did you mean 'regularizer.l2.mode'?"),
         ({"regularizer.dropout": "nonsense"}, "here: regularizer.dropout = 'nonsense' is not"),
         (
