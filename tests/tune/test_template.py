@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -120,6 +121,10 @@ def test_a_worker_is_forked_with_all_that_it_would_have_had(asked, tmp_path, bef
     assert said["group"] == said["pid"]
     assert said["oom"] == Path("/proc/self/oom_score_adj").read_text().strip()
     assert (process.returncode, errors) == (0, "an error\n")
+
+
+def test_only_its_user_reaches_a_template(socket):
+    assert stat.S_IMODE(Path(socket).parent.stat().st_mode) == 0o700
 
 
 def test_no_two_workers_draw_the_same_random_numbers(asked):
