@@ -127,6 +127,13 @@ def test_only_its_user_reaches_a_template(socket):
     assert stat.S_IMODE(Path(socket).parent.stat().st_mode) == 0o700
 
 
+def test_a_file_beside_the_study_is_taken_for_no_module(asked, before, tmp_path, monkeypatch):
+    (tmp_path / "pandas.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    with template.started({**before, **ENV}) as path:
+        assert told(asked(at=str(path)))["imported"]
+
+
 def test_no_two_workers_draw_the_same_random_numbers(asked):
     one, other = (told(asked())["random"] for _ in range(2))
     assert one[0] != other[0] and one[1] != other[1]

@@ -32,6 +32,8 @@ from ablate.store.leftovers import owned_folder, temporary_folders
 # Not Ray, whose library keeps what it finds in the environment when it is imported.
 NEEDED = ("ablate.tune.worker", "pandas", "torch._dynamo")  # the last one by any optimizer
 OF_RAY = ("RAY_", "SPT_NOENV")  # how the names of Ray's own variables begin
+# Without the current folder on the path, whose files may be called like a module that is imported.
+BEGIN = "import sys; sys.flags.safe_path or sys.path.pop(0); from {} import main; main()"
 LONGEST_FOLDER = 60  # the system limits a socket's path to 107 bytes
 
 
@@ -59,7 +61,7 @@ def started(env: Mapping[str, str]) -> Iterator[str | None]:
             listening.listen(socket.SOMAXCONN)
             number = listening.fileno()
             process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(number), str(os.getpid())],
+                [sys.executable, "-c", BEGIN.format(__name__), str(number), str(os.getpid())],
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -72,6 +74,12 @@ def started(env: Mapping[str, str]) -> Iterator[str | None]:
         finally:
             process.kill()
             process.wait()
+
+
+def main() -> None:
+    """Serve the socket with a number, while the process with another one lives."""
+    listening, driver = map(int, sys.argv[1:])
+    serve(socket.socket(fileno=listening), driver)
 
 
 def serve(listening: socket.socket, driver: int) -> None:
@@ -129,7 +137,9 @@ def _become(wanted: dict[str, Any], connection: socket.socket) -> None:
     connection.sendall(b"y")
     threading.Thread(target=_die_with, args=[connection], daemon=True).start()
     script = wanted["command"][0]
-    sys.argv, sys.path[0] = wanted["command"], str(Path(script).parent)
+    sys.argv = wanted["command"]
+    if not sys.flags.safe_path:
+        sys.path.insert(0, str(Path(script).parent))
     runpy.run_path(script, run_name="__main__")
     sys.exit()
 
@@ -139,7 +149,3 @@ def _die_with(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):  # closed here: this process ends by itself
         connection.recv(1)
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), driver=int(sys.argv[2]))
