@@ -68,8 +68,8 @@ def run(options: argparse.Namespace) -> str:
     if options.task:
         text = _template("task.py", name=_name(file), file=quoted)
     else:
-        missing = _checked(options)
-        text = _template("study.py", file=quoted, corpus=json.dumps(options.corpus))
+        missing, level = _checked(options)
+        text = _template("study.py", file=quoted, corpus=json.dumps(options.corpus), level=level)
     _write({file: text})
     return (
         f"wrote {file}\n\n{missing}look at what it trains:  ablate plan {quoted}\n"
@@ -77,16 +77,23 @@ def run(options: argparse.Namespace) -> str:
     )
 
 
-def _checked(options: argparse.Namespace) -> str:
-    """Refuse a corpus that the study could not read; return a line on one that is not fetched."""
+def _checked(options: argparse.Namespace) -> tuple[str, str]:
+    """Refuse a corpus that the study could not read.
+
+    Return a line for people on one that is not fetched, and one for the study on one of trees.
+    """
     from ablate.config.sections import CorpusConfig
     from ablate.data.kinds import source_of
     from ablate.data.sources import to_fetch
+    from ablate.data.texts import find_text
 
-    config, data = CorpusConfig(name=options.corpus), _options.workspace(options).data
+    data = _options.workspace(options).data
+    of_trees = find_text(options.corpus, Path(data)).level == "tree"
+    config = CorpusConfig(name=options.corpus, level="tree" if of_trees else "word")
     source_of(config, data).digest()
     missing = to_fetch(config, data)
-    return f"{missing}\n" if missing else ""
+    level = '        "corpus.level": "tree",\n' if of_trees else ""
+    return f"{missing}\n" if missing else "", level
 
 
 def _technique(file: Path, slot: str) -> str:

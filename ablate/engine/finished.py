@@ -228,7 +228,7 @@ def _stamped(folder: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def _hashed(folder: Path) -> Iterator[tuple[str, str]]:
-    """The files below a folder with their contents, but for those that every driver changes."""
+    """The files below a folder with their contents, except those that every driver changes."""
     for path, *_ in _stamped(folder):
         if os.path.basename(path) not in CHANGING:
             yield path, _hash(Path(path))

@@ -98,6 +98,14 @@ def test_a_study_reads_the_corpus_that_is_named(folder):
         main(["new", "other.py", "--task", "--corpus", "mine"])
 
 
+@pytest.mark.parametrize("corpus", ["grammar_trees", "treebank"])
+def test_a_study_reads_trees_as_trees(folder, corpus, capsys):
+    assert main(["new", "mine.py", "--corpus", corpus]) == 0
+    if corpus == "grammar_trees":  # the other one is not fetched
+        assert main(["plan", "mine.py"]) == 0
+    assert load("mine.py").base["corpus.level"] == "tree"
+
+
 def test_a_corpus_that_is_not_fetched_is_named_by_the_study_s_plan_too(folder, capsys):
     """Of Penn Treebank, all that a plan needs is known without the text."""
     missing = "the corpus ptb is not fetched yet: `ablate data get ptb` fetches it"

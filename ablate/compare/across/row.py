@@ -17,6 +17,6 @@ class Row:
     name: str
     parameters: float | None
     values: dict[Key, str] = field(default_factory=dict)
-    # The published number, even if none of ours is comparable with it, and the verdict or the
-    # reason for having none.
+    # The published number, also where nothing of ours compares with it; then the verdict, or why
+    # there is none.
     beside: dict[Place, tuple[str, str]] = field(default_factory=dict)
