@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ NEEDED = ("ablate.tune.worker", "pandas", "torch._dynamo")  # the last one by an
 OF_RAY = ("RAY_", "SPT_NOENV")  # how the names of Ray's own variables begin
 # Without the current folder on the path, whose files may be called like a module that is imported.
 BEGIN = "import sys; sys.flags.safe_path or sys.path.pop(0); from {} import main; main()"
+PATIENCE_SECONDS = 10.0
 LONGEST_FOLDER = 60  # the system limits a socket's path to 107 bytes
 
 
@@ -94,24 +96,34 @@ def serve(listening: socket.socket, driver: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets ended workers
     while True:
         connection, _ = listening.accept()
-        # Who gets no answer sees the connection end, and starts a worker that imports.
-        with connection, contextlib.suppress(OSError):
+        with connection:  # who gets no answer sees its end, and starts a worker that imports
             if (wanted := _received(connection)) is None:
                 continue
-            if _users(wanted["env"]) == began and os.fork() == 0:
+            if _users(wanted["env"]) == began and _is_fork():
                 listening.close()
                 _become(wanted, connection)
+                return
             for file in wanted["files"]:
                 os.close(file)
 
 
 def _received(connection: socket.socket) -> dict[str, Any] | None:
-    """What a worker should be, with its three files; None if the other side has gone."""
-    size, files, _, _ = socket.recv_fds(connection, 8, 3)
-    if not size:
-        return None
-    with connection.makefile("rb") as stream:
-        return {**json.loads(stream.read(int.from_bytes(size, "big"))), "files": files}
+    """What a worker should be, with its three files; None if the other side does not say it."""
+    connection.settimeout(PATIENCE_SECONDS)
+    with contextlib.suppress(OSError, ValueError):
+        size, files, _, _ = socket.recv_fds(connection, 8, 3)
+        with connection.makefile("rb") as stream:
+            wanted = json.loads(stream.read(int.from_bytes(size, "big")))
+        return {**wanted, "files": files}
+    return None
+
+
+def _is_fork() -> bool:
+    """Fork this process: whether it is the new one. Without room for another there is none."""
+    with warnings.catch_warnings(), contextlib.suppress(OSError):
+        warnings.simplefilter("ignore")  # of the threads that the top of this file names
+        return os.fork() == 0
+    return False
 
 
 def _users(env: Mapping[str, str]) -> dict[str, str]:
@@ -132,6 +144,7 @@ def _become(wanted: dict[str, Any], connection: socket.socket) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, wanted["nice"])
     with contextlib.suppress(OSError):  # whom the system kills first when memory runs out
         Path("/proc/self/oom_score_adj").write_text(wanted["oom"])
+    connection.settimeout(None)
     random.seed()
     sys.modules["numpy"].random.seed()
     connection.sendall(b"y")
