@@ -68,7 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
-    from ablate.engine.drive import RunOptions
+    from ablate.engine.drive import RunOptions, workers_prepared
     from ablate.study.replicate import replicated
 
     changes = _options.overrides(options)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         verbose=options.verbose,
     )
     workspace = _options.workspace(options)
-    with _interruptible(command):
+    with _interruptible(command), workers_prepared(chosen) as chosen:
         study, scale = overridden(load(options.file), options.scale, changes)
         several = scales_of(scale, study.scale(scale)[1])
         runs = [(study, one) for one in several]

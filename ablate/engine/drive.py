@@ -83,19 +83,25 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
 
 
 @contextlib.contextmanager
-def workers_prepared(options: RunOptions, scale: Scale) -> Iterator[RunOptions]:
+def workers_prepared(options: RunOptions, scale: Scale | None = None) -> Iterator[RunOptions]:
     """Import what workers need while the block runs: give the options with their template.
 
-    There is none for a cluster, nor for GPUs: a process that has used one cannot be forked.
+    Before the scale is known, workers of one core are prepared. A cluster has no template, nor has
+    a scale with GPUs: a process that has used one cannot be forked.
     """
     address = options.address or os.environ.get("RAY_ADDRESS")
-    if options.local or address not in (None, "local") or scale.gpus:
+    cores = 1 if scale is None else scale.threads * scale.num_processes
+    if options.local or address not in (None, "local"):
         yield options
-        return
-    from ablate.tune.cluster.template import started, worker_env
+    elif scale is not None and scale.gpus:
+        yield replace(options, template=None)
+    elif options.template is not None and cores == 1:
+        yield options
+    else:
+        from ablate.tune.cluster.template import started, worker_env
 
-    with started(worker_env(scale.threads * scale.num_processes)) as socket:
-        yield replace(options, template=socket)
+        with started(worker_env(cores)) as socket:
+            yield replace(options, template=socket)
 
 
 def _order(trials: Sequence[Trial], plan: Plan, workspace: Workspace) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main(folder: str) -> None:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     tune.Tuner(
         tune.with_resources(train, {"cpu": 1}),
         param_space={"folder": folder, "seed": tune.grid_search([1, 2])},

@@ -259,6 +259,8 @@ def test_the_workers_of_a_study_are_forks(tmp_path):
         ({"address": "a:1"}, {}, None, None),
         ({}, {}, "a:1", None),
         ({}, {"gpus": 1}, None, None),
+        ({"template": "earlier"}, {"gpus": 1}, None, None),
+        ({"template": "earlier"}, {"threads": 2}, None, {"OMP_NUM_THREADS": "2"}),
     ],
 )
 def test_workers_are_prepared_for_a_node_of_our_own(
@@ -278,3 +280,13 @@ def test_workers_are_prepared_for_a_node_of_our_own(
     with drive.workers_prepared(RunOptions(**options), Scale(**scale)) as chosen:
         assert chosen.template == ("socket" if prepared else None)
     assert [{name: env[name] for name in prepared} for env in seen] == ([prepared] * bool(prepared))
+
+
+def test_workers_that_were_prepared_before_the_study_was_read_are_kept(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(template, "started", lambda env: contextlib.nullcontext("early"))
+    with drive.workers_prepared(RunOptions()) as early:
+        assert early.template == "early"
+    monkeypatch.setattr(template, "started", lambda env: contextlib.nullcontext("late"))
+    with drive.workers_prepared(early, Scale()) as kept:
+        assert kept == early
