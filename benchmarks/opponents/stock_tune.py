@@ -46,7 +46,7 @@ def main(folder: Path, num_trials: int, reuse_actors: bool) -> None:
         "arm": tune.grid_search(arms),
         "seed": tune.grid_search(list(range(1, num_trials // len(arms) + 1))),
     }
-    ray.init(num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
     recorded = MLflowLoggerCallback(
         tracking_uri=f"sqlite:///{folder / 'mlflow.db'}",
         experiment_name="empty_trials",

@@ -41,7 +41,7 @@ def main(job: dict[str, Any]) -> None:
         "seed": tune.choice(job["seeds"]),
     }
     points = [{"experts": e, "seed": s} for s in job["seeds"] for e in job["arms"]]
-    ray.init(num_cpus=job["workers"], include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=job["workers"], include_dashboard=False, log_to_driver=False)
     recorded = MLflowLoggerCallback(
         tracking_uri=job["mlflow"], experiment_name="doc_layer_mix", save_artifact=True
     )
