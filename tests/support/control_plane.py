@@ -86,6 +86,33 @@ def wait(condition: Callable[[], Any], what: str, seconds: float = 180) -> None:
         time.sleep(0.2)
 
 
+# Kubernetes 1.20 knows two kinds by the version before the manifests', with the same fields.
+OLDER = ("CronJob", "PodDisruptionBudget")
+KUBECTL = """#!/bin/sh
+set -e
+older=$(mktemp)
+trap 'rm -f "$older"' EXIT
+count=$#
+while [ "$count" -gt 0 ]; do
+  word=$1
+  shift
+  count=$((count - 1))
+  if [ "$word" = -k ]; then
+    {kubectl} kustomize "$1" |
+      sed -e 's|^apiVersion: policy/v1$|&beta1|' \\
+        -e '/^apiVersion: batch.v1$/{{N;s|v1\\nkind: CronJob|v1beta1\\nkind: CronJob|}}' \\
+        > "$older"
+    shift
+    count=$((count - 1))
+    set -- "$@" -f "$older"
+  else
+    set -- "$@" "$word"
+  fi
+done
+{kubectl} "$@"
+"""
+
+
 @dataclass
 class ControlPlane:
     """Servers that run, and `kubectl` for them."""
@@ -95,6 +122,10 @@ class ControlPlane:
 
     def __enter__(self) -> ControlPlane:
         self._servers: list[subprocess.Popen[bytes]] = []
+        older = self.folder / "older" / "kubectl"
+        older.parent.mkdir()
+        older.write_text(KUBECTL.format(kubectl=shutil.which("kubectl")))
+        older.chmod(0o755)
         # etcd waits for the disk at every change, and gives up on a busy one.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self._data = tempfile.TemporaryDirectory(prefix="ablate-etcd-", dir=memory)
@@ -147,7 +178,8 @@ class ControlPlane:
     @property
     def environment(self) -> dict[str, str]:
         home = str(self.folder)
-        inherited = {"PATH": os.environ["PATH"], "NO_PROXY": "127.0.0.1"}
+        path = f"{self.folder}/older:{os.environ['PATH']}"
+        inherited = {"PATH": path, "NO_PROXY": "127.0.0.1"}
         return {**inherited, "HOME": home, "KUBECONFIG": f"{home}/kubeconfig"}
 
     def shell(self, command: str) -> subprocess.CompletedProcess[str]:
