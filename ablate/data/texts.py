@@ -8,8 +8,8 @@ folder:PATH                a folder with train.txt, valid.txt and test.txt; a pl
 The text of `grammar_trees` and `treebank` are parsed sentences (`ablate/parsing/trees.py`). The
 treebank's splits are by file: wsj_0001 to 0159 are train, to 0179 valid, to 0199 test.
 
-A text of documents has one after another. A story ends with the line `<|endoftext|>`, as in its
-file, and a row of Parquet with a line end that we add.
+A text made of documents holds them one after another. A story ends with the line
+`<|endoftext|>`, as in its file, and a row of Parquet with a line end that we add.
 """
 
 from __future__ import annotations

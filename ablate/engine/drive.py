@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablate.config.identity import Trial
 from ablate.engine.cores import room_for
@@ -18,6 +18,9 @@ from ablate.store.leftovers import owned_folder
 from ablate.store.workspace import Workspace
 from ablate.study.planned import Plan
 from ablate.study.words import Scale
+
+if TYPE_CHECKING:
+    from ablate.tune.cluster.template import Template
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,7 @@ class RunOptions:
     address: str | None = None
     verbose: bool = False
     quiet: bool = False
-    template: str | None = None  # the socket of the template of workers
+    template: Template | None = None  # forks the workers
 
     def __post_init__(self) -> None:
         if self.local and (self.workers or 1) > 1:
@@ -87,21 +90,24 @@ def workers_prepared(options: RunOptions, scale: Scale | None = None) -> Iterato
     """Import what workers need while the block runs: give the options with their template.
 
     Before the scale is known, workers of one core are prepared. A cluster has no template, nor has
-    a scale with GPUs: a process that has used one cannot be forked.
+    a scale with GPUs: a process that has used one cannot be forked. A template that does not fit is
+    stopped, since it holds hundreds of megabytes.
     """
     address = options.address or os.environ.get("RAY_ADDRESS")
     cores = 1 if scale is None else scale.threads * scale.num_processes
-    if options.local or address not in (None, "local"):
+    gpus = scale is not None and scale.gpus
+    if options.template is not None and cores == 1 and not gpus:
         yield options
-    elif scale is not None and scale.gpus:
+        return
+    if options.template is not None:
+        options.template.stop()
+    if options.local or address not in (None, "local") or gpus:
         yield replace(options, template=None)
-    elif options.template is not None and cores == 1:
-        yield options
-    else:
-        from ablate.tune.cluster.template import started, worker_env
+        return
+    from ablate.tune.cluster.template import started, worker_env
 
-        with started(worker_env(cores)) as socket:
-            yield replace(options, template=socket)
+    with started(worker_env(cores)) as template:
+        yield replace(options, template=template)
 
 
 def _order(trials: Sequence[Trial], plan: Plan, workspace: Workspace) -> dict[str, Any]:
@@ -131,7 +137,7 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
         gpus_per_trial=plan.scale.gpus,
         address=address,
         verbose=options.verbose,
-        template=options.template,
+        template=options.template and options.template.path,
         tmp=str(workspace.folder / "ray"),
         advice=f"Everything that was saved is kept; resume with: {plan.record.resume}",
     )

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,9 +58,9 @@ def before() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def socket(before: dict[str, str]) -> Iterator[str]:
-    with template.started(ENV) as path:
-        assert path is not None
-        yield path
+    with template.started(ENV) as made:
+        assert made is not None
+        yield made.path
 
 
 @pytest.fixture
@@ -132,8 +133,8 @@ def test_only_its_user_reaches_a_template(socket):
 def test_a_file_beside_the_study_is_taken_for_no_module(asked, before, tmp_path, monkeypatch):
     (tmp_path / "pandas.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)
-    with template.started({**before, **ENV}) as path:
-        assert told(asked(at=str(path)))["imported"]
+    with template.started({**before, **ENV}) as made:
+        assert made is not None and told(asked(at=made.path))["imported"]
 
 
 def test_no_two_workers_draw_the_same_random_numbers(asked):
@@ -174,18 +175,19 @@ def test_without_a_template_that_fits_a_worker_starts_by_itself(asked, arguments
 
 
 def test_a_template_that_dies_is_done_without(asked):
-    with template.started(ENV) as path:
-        pass
-    process = asked(at=str(path))
-    assert told(process)["pid"] == process.pid
+    with template.started(ENV) as made:
+        assert made is not None
+        made.stop()
+        process = asked(at=made.path)
+        assert told(process)["pid"] == process.pid
 
 
 DRIVER = """
 import os, time
 from ablate.tune.cluster import template
 
-with template.started(template.worker_env(1)) as path:
-    print(path, flush=True)
+with template.started(template.worker_env(1)) as made:
+    print(made.path, flush=True)
     time.sleep(60)
 """
 
@@ -259,8 +261,6 @@ def test_the_workers_of_a_study_are_forks(tmp_path):
         ({"address": "a:1"}, {}, None, None),
         ({}, {}, "a:1", None),
         ({}, {"gpus": 1}, None, None),
-        ({"template": "earlier"}, {"gpus": 1}, None, None),
-        ({"template": "earlier"}, {"threads": 2}, None, {"OMP_NUM_THREADS": "2"}),
     ],
 )
 def test_workers_are_prepared_for_a_node_of_our_own(
@@ -282,11 +282,21 @@ def test_workers_are_prepared_for_a_node_of_our_own(
     assert [{name: env[name] for name in prepared} for env in seen] == ([prepared] * bool(prepared))
 
 
-def test_workers_that_were_prepared_before_the_study_was_read_are_kept(monkeypatch):
+@pytest.mark.parametrize(
+    ("scale", "then"), [({}, "early"), ({"threads": 2}, "late"), ({"gpus": 1}, None)]
+)
+def test_workers_that_were_prepared_before_the_study_was_read(monkeypatch, scale, then):
+    """They are kept if they fit; otherwise they do not wait, with what they hold, to its end."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(template, "started", lambda env: contextlib.nullcontext("early"))
-    with drive.workers_prepared(RunOptions()) as early:
-        assert early.template == "early"
-    monkeypatch.setattr(template, "started", lambda env: contextlib.nullcontext("late"))
-    with drive.workers_prepared(early, Scale()) as kept:
-        assert kept == early
+    stopped: list[str] = []
+    early, late = (
+        SimpleNamespace(path=name, stop=lambda name=name: stopped.append(name))
+        for name in ("early", "late")
+    )
+    made = iter([early, late])
+    monkeypatch.setattr(template, "started", lambda env: contextlib.nullcontext(next(made)))
+    with drive.workers_prepared(RunOptions()) as before:
+        assert before.template is early
+        with drive.workers_prepared(before, Scale(**scale)) as chosen:
+            assert (chosen.template and chosen.template.path) == then
+    assert stopped == ([] if then == "early" else ["early"])

@@ -17,6 +17,6 @@ class Row:
     name: str
     parameters: float | None
     values: dict[Key, str] = field(default_factory=dict)
-    # The published number, also where nothing of ours compares with it; then the verdict, or why
-    # there is none.
+    # The published number, shown even if none of our results can be compared with it; then the
+    # verdict, or the reason why there is none.
     beside: dict[Place, tuple[str, str]] = field(default_factory=dict)

@@ -25,6 +25,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,22 @@ def worker_env(cpus_per_trial: float) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True)
+class Template:
+    """A template that runs, seen from its driver."""
+
+    path: str  # of its socket
+    process: subprocess.Popen
+
+    def stop(self) -> None:
+        """End it now, as nobody will ask it for a worker, or for another one."""
+        self.process.kill()
+        self.process.wait()
+
+
 @contextlib.contextmanager
-def started(env: Mapping[str, str]) -> Iterator[str | None]:
-    """Run a template with these variables: give its socket, or None where it cannot run."""
+def started(env: Mapping[str, str]) -> Iterator[Template | None]:
+    """Run a template with these variables, or give None where it cannot run."""
     parents = [path for path in temporary_folders() if os.access(path, os.W_OK)]
     short = [path for path in parents if len(str(path)) <= LONGEST_FOLDER]
     if sys.platform != "linux" or not short:
@@ -71,11 +85,11 @@ def started(env: Mapping[str, str]) -> Iterator[str | None]:
                 pass_fds=[number],
                 process_group=0,  # a signal to the driver's group does not reach it
             )
+        made = Template(path, process)
         try:
-            yield path
+            yield made
         finally:
-            process.kill()
-            process.wait()
+            made.stop()
 
 
 def main() -> None:
