@@ -57,7 +57,7 @@ class Template:
     process: subprocess.Popen
 
     def stop(self) -> None:
-        """End it now, as nobody will ask it for a worker, or for another one."""
+        """End the process before the study does: nobody will ask for a worker."""
         self.process.kill()
         self.process.wait()
 
