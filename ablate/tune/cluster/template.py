@@ -54,12 +54,12 @@ class Template:
     """A template that runs, seen from its driver."""
 
     path: str  # of its socket
-    process: subprocess.Popen
+    running: subprocess.Popen
 
     def stop(self) -> None:
         """End the process before the study does: nobody will ask for a worker."""
-        self.process.kill()
-        self.process.wait()
+        self.running.kill()
+        self.running.wait()
 
 
 @contextlib.contextmanager
