@@ -268,6 +268,14 @@ def test_a_plan_imports_neither_ray_nor_mlflow(workspace):
     assert "15,0,0,0" in ran(first, arguments, workspace.folder)
 
 
+def test_workers_are_prepared_before_anything_heavy_is_imported(tmp_path):
+    """And a study's schedule imports Optuna for a search alone."""
+    first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow", "numpy", "scipy"))
+    ran(first + "import ablate.commands.study, ablate.engine.drive\n", ["--version"], tmp_path)
+    first = AT_EXIT.format(forbidden=("ray", "optuna", "sqlalchemy", "mlflow"))
+    ran(first + "import ablate.engine.run, ablate.tune.schedule\n", ["--version"], tmp_path)
+
+
 @pytest.mark.slow
 def test_a_trial_runs_on_a_bare_machine(workspace):
     packages = ("ray", "optuna", "mlflow", "rich", "scipy", "pandas", "sqlalchemy")
@@ -286,9 +294,10 @@ def test_a_language_model_needs_no_parsing(workspace):
 
 
 @pytest.mark.slow
-def test_a_study_on_a_bare_machine_names_what_it_needs(workspace):
+def test_a_search_on_a_bare_machine_names_what_it_needs(workspace):
+    searched = ["study", "digits_linear", "--scale", "tuned", "--local"]
     first = WITHOUT.format(packages=("optuna",)) + COMMAND.format(
-        arguments=["study", str(STUDY), "--local", "--workspace", str(workspace.folder)]
+        arguments=[*searched, "--workspace", str(workspace.folder)]
     )
     done = subprocess.run(
         [sys.executable, "-c", first], capture_output=True, text=True, check=False

@@ -15,7 +15,6 @@ from urllib.parse import quote
 from ablate.commands import _options
 from ablate.commands.table import show_table
 from ablate.compare.formats import text
-from ablate.compare.table.study_table import study_table
 from ablate.engine.failures import troubles
 from ablate.errors import Interrupted, TrialError
 from ablate.redaction import redacted
@@ -174,6 +173,8 @@ def run_and_show(
 
 def _print(ended: Ended, workspace: Workspace) -> None:
     """Print the table. A closed pipe is not a failure of the study."""
+    from ablate.compare.table.study_table import study_table  # workers are prepared before
+
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     steps = _where_to_look(ended, workspace)
     unicode = encoding.lower().startswith("utf")

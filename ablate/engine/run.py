@@ -221,7 +221,6 @@ def _run_plan(
     from ablate.engine.screen import Screen
     from ablate.record.background import BackgroundRecorder
     from ablate.tune.schedule import Schedule
-    from ablate.tune.search.arm import open_search
 
     store = workspace.store
     # Quiet, or with standard output closed: the screen's lines go nowhere.
@@ -240,7 +239,7 @@ def _run_plan(
         )
         with recorder.paused_by_errors():
             listener: Any = _Listener(screen, recorder, course)
-            schedule = Schedule(plan, store, open_search(workspace.searches), listener)
+            schedule = Schedule(plan, store, _open_search(plan, workspace), listener)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with stopped_by_signals(schedule), contextlib.closing(schedule):
@@ -267,6 +266,15 @@ def _run_plan(
         reused=tuple(schedule.reused),
         page=recorder.page,
     )
+
+
+def _open_search(plan: Plan, workspace: Workspace) -> Any:
+    """What opens the plan's searches, if it has any; else Optuna is not imported for nothing."""
+    if not plan.searches:
+        return None
+    from ablate.tune.search.arm import open_search
+
+    return open_search(workspace.searches)
 
 
 def _summed_up(schedule: Any, store: Store) -> tuple[dict[str, Journal], Summary]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablate.config.identity import OFF, Keep, Trial
 from ablate.errors import TrialError
@@ -29,8 +29,10 @@ from ablate.trial import checkpoint
 from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.looks import LooksAhead, described, look_at, with_last_look
-from ablate.tune.search.arm import ArmSearch
 from ablate.tune.search.opened import OpenSearch, Searches
+
+if TYPE_CHECKING:
+    from ablate.tune.search.arm import ArmSearch
 
 DIFFERS = (
     "was run again because its weights were lost, and ended with others: it was not computed as it "

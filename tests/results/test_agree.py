@@ -21,7 +21,7 @@ from ablate.compare.table.rows import ArmSummary
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent, Trial
 from ablate.config.metrics import BITS, MORE_PARAMETERS, PERPLEXITY, Metric
-from ablate.record.mirror.syncing import STORE, update_mirror
+from ablate.record.mirror.syncing import STORE, Mirror, update_mirror
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
@@ -191,9 +191,12 @@ def close(value: float | None) -> Any:
     return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-def mirrored(store: Store, folder: str, key: str) -> dict[tuple[str, str], tuple]:
+def mirror_of(store: Store, folder: str) -> Mirror:
+    return update_mirror(open_workspace(folder, mlflow=f"{STORE}{store.uri}"))
+
+
+def mirrored(mirror: Mirror, key: str) -> dict[tuple[str, str], tuple]:
     """What `ablate query` says of the same."""
-    mirror = update_mirror(open_workspace(folder, mlflow=f"{STORE}{store.uri}"))
     study, scale = key.split("@")
     sql = (
         "SELECT arm, split, num, mean, spread, published, num_searches FROM arms "
@@ -218,8 +221,9 @@ def test_a_table_and_a_query_say_the_same(studies):
         write(store, studies)
         for record, _ in studies:
             known = journals.read_all(store, record.trial_ids())
-            assert mirrored(store, folder, record.key) == expected(record, known)
-            assert lost(store, folder, record) == not_there(record, known)
+            mirror = mirror_of(store, folder)
+            assert mirrored(mirror, record.key) == expected(record, known)
+            assert lost(mirror, record) == not_there(record, known)
 
 
 @pytest.mark.slow
@@ -279,14 +283,14 @@ def test_what_was_recorded_agrees_too(tmp_path):
     for store in (Store(str(places.ROOT / "results")), Store(str(tmp_path / "workspace/store"))):
         keys = study_record.names(store)
         assert keys
+        mirror = mirror_of(store, str(tmp_path / "asked"))
         for key in keys:
             record = study_record.read(store, key)
             known = journals.read_all(store, record.trial_ids())
-            assert mirrored(store, str(tmp_path / "asked"), key) == expected(record, known), key
+            assert mirrored(mirror, key) == expected(record, known), key
 
 
-def lost(store: Store, folder: str, record: StudyRecord) -> dict[tuple[str, str], int]:
-    mirror = update_mirror(open_workspace(folder, mlflow=f"{STORE}{store.uri}"))
+def lost(mirror: Mirror, record: StudyRecord) -> dict[tuple[str, str], int]:
     sql = f"SELECT arm, split, num_lost FROM arms WHERE study = '{record.name}'"
     return {(arm, split): num for arm, split, num in ask(mirror, sql).rows if num}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import node, services, worker
+from ray._private import node, services, utils, worker
 from ray._raylet import persist_port  # pyright: ignore[reportAttributeAccessIssue]
 from ray.air.execution import PlacementGroupResourceManager
 from ray.air.execution._internal import RayActorManager
@@ -54,6 +54,7 @@ PRIVATE = {
     f"{_SERVICES}:ProcessInfo.process": "likewise",
     f"{_SERVICES}:resolve_ip_for_localhost(host)": "it replaces loopback by the host's own address",
     f"{_SERVICES}:ConsolePopen": "signals to the driver's group must not reach the node",
+    "ray._private.utils:get_dashboard_dependency_error()": "it imports the dashboard's packages",
     f"{_SERVICES}:RAYLET_EXECUTABLE": "the process whose agents are left out",
     "ray._raylet:persist_port": "a raylet waits for the ports of its agents",
     f"{_WORKER}:print_to_stdstream(data, ignore_prefix)": "no option silences it",
@@ -121,6 +122,7 @@ def bare_node(start_process: Callable[..., Any], template: str | None = None) ->
     with contextlib.ExitStack() as stack:
         for name in ("start_api_server", "start_log_monitor", "start_monitor"):
             stack.enter_context(_replaced(node.Node, name, _nothing))
+        stack.enter_context(_replaced(utils, "get_dashboard_dependency_error", _nothing))
         stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
         if sys.platform != "win32":
             stack.enter_context(_replaced(services, "ConsolePopen", start))

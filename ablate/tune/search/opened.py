@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError
@@ -14,9 +15,11 @@ from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
 from ablate.study.inherit import with_winner
 from ablate.study.planned import Plan, PlannedSearch
-from ablate.tune.search.arm import ArmSearch
 
-OpenSearch = Callable[[PlannedSearch, Plan], ArmSearch]
+if TYPE_CHECKING:
+    from ablate.tune.search.arm import ArmSearch  # imports Optuna, which most studies do not need
+
+OpenSearch: TypeAlias = "Callable[[PlannedSearch, Plan], ArmSearch]"
 
 
 class Searches:
