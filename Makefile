@@ -29,7 +29,7 @@ lint: $(READY)
 	$(VENV)/bin/python -m tests.riddles
 
 types: $(READY)
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --threads
 
 readme: $(READY)  # run the commands of the README and of two pages, so that they cannot rot
 	$(VENV)/bin/python .ci/readme.py README.md docs/commands.md docs/your_own_training.md

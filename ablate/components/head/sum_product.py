@@ -80,8 +80,10 @@ class SumProduct(Head):
         self.weight = nn.Parameter(torch.empty(shapes.vocabulary, shapes.output))
         self.powers = nn.Parameter(torch.empty(shapes.vocabulary, config.max_power))
         self.bias = nn.Parameter(torch.empty(shapes.vocabulary))
-        # V x V numbers that need not be saved.
-        self.register_buffer("identity", torch.eye(shapes.vocabulary), persistent=False)
+        # V x V numbers that need not be saved. A plan counts parameters on torch's device "meta",
+        # where `torch.eye` imports torch's compiler, for a second.
+        identity = torch.zeros(shapes.vocabulary, shapes.vocabulary).fill_diagonal_(1)
+        self.register_buffer("identity", identity, persistent=False)
 
     def forward(self, features: Features, embedding_VE: Tensor, masks: Masks) -> Mixture:
         x_NH = features.output_TBH.flatten(0, 1).clamp_min(0)
