@@ -1,108 +1,94 @@
-"""Seeds of a small model as processes that share a device, against the same one after another.
+"""Seeds of a small model trained as one batch of models (`Scale(fuse="seeds")`), or one by one.
 
-    python -m benchmarks.gpu.seeds DEVICE SEED UPDATES      one of the processes
-
-No form trains several seeds at once by one set of kernels yet. So this is what a study does with
-`gpus = 1/8`, and no more. The time in which the processes start is not counted.
+Both sides train as a study does, on a made-up text. Only torch and numpy are needed: the packages
+by which a study reads and writes files get stand-ins, since here no file is read or written.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
+import importlib
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
-from benchmarks.gpu.table import Compared
+import torch
 
-READY = "ready\n"
-ROOT = Path(__file__).parents[2]
-WORDS, STEPS, ROWS, WARM_UP = 10_000, 35, 20, 3
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
+from benchmarks.gpu import update
+from benchmarks.gpu.case import CLOSE, Sides, checked
 
+if TYPE_CHECKING:
+    from ablate.trial.training.together import Together
+    from ablate.trial.training.training import Training
 
-def compared(device: str, num_seeds: int, updates: int) -> Compared:
-    """Compare the throughput at the same time with that of one after another."""
-    with ExitStack() as stack:
-        workers = [_started(stack, device, seed, updates) for seed in range(num_seeds)]
-        for worker in workers:
-            _wait(worker)
-        alone = [_seconds(workers[:1]) for _ in range(2)][-1]
-        together = _seconds(workers)
-    ratio, tokens = num_seeds * alone / together, STEPS * ROWS * updates
-    rates = {"alone": tokens / alone, "together": num_seeds * tokens / together}
-    return Compared(
-        numbers={"seeds": num_seeds, "times_the_throughput": ratio, "tokens_a_second": rates},
-        notes=(
-            f"{num_seeds} processes at the same time have {ratio:.2f} times the throughput of one",
-            "there is no fused form yet, which is to reach 5",
-            f"{rates['alone']:,.0f} and {rates['together']:,.0f} tokens a second",
-        ),
-    )
+OF_FILES = ("pyarrow", "pyarrow.compute", "safetensors", "safetensors.torch")
+ROWS, STEPS, WINDOWS = 20, 35, 4
+VALUES = {
+    **update.SMALL,
+    "training.batch_size": ROWS,
+    "training.window": STEPS,
+    "training.epochs": 1,
+    "training.clip": update.CLIP,
+}
 
 
-def _started(stack: ExitStack, device: str, seed: int, updates: int) -> subprocess.Popen:
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.gpu.seeds", device, str(seed), str(updates)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    stack.callback(worker.communicate)
-    stack.callback(worker.kill)
-    return worker
+def sides(device: str, num_seeds: int, words: int) -> Sides:
+    """An update of every seed: of all in one batch, and of one after another."""
+    ids = update.text_of(words, STEPS * WINDOWS, ROWS, "cpu").T.flatten().to(torch.int32)
+    known = {"num_words": words, "num_source_words": None, "separators": ()}
+    text = SimpleNamespace(**known, stream=lambda split: ids)
+    with_stand_ins()
+    from ablate.trial.training.together import Together
+
+    batch, alone = ([_training(device, seed, text) for seed in range(num_seeds)] for _ in range(2))
+    ours, theirs = partial(at_once, Together(), batch), partial(in_turn, alone)
+    checked(ours, theirs, CLOSE)
+    agreed = f"the losses agree to {CLOSE:g}, and the gradients as a study's batch has to"
+    return Sides(ours=ours, theirs=theirs, notes=(agreed,))
 
 
-def _seconds(workers: Sequence[subprocess.Popen]) -> float:
-    """How long all take for their updates, begun at the same time."""
-    start = time.perf_counter()
-    for worker in workers:
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-    for worker in workers:
-        _wait(worker)
-    return time.perf_counter() - start
+def at_once(together: Together, trainings: Sequence[Training]) -> torch.Tensor:
+    """An update in one batch; the seeds' losses."""
+    together.advance(trainings, 0.0)
+    for each in trainings:
+        if each.beside is not None and each.beside.error is not None:
+            raise each.beside.error
+        each.beside = None
+    return _losses(trainings)
 
 
-def _wait(worker: subprocess.Popen) -> None:
-    if worker.stdout.readline() != READY:
-        raise ChildProcessError("a seed's process failed; what it said is above")
+def in_turn(trainings: Sequence[Training]) -> torch.Tensor:
+    """An update of one seed after another; their losses."""
+    for each in trainings:
+        each.train_next()
+    return _losses(trainings)
 
 
-def work(device: str, seed: int, updates: int) -> None:
-    """Make so many updates for every line that comes in."""
-    import torch
-
-    from benchmarks.gpu import update
-
-    torch.backends.cudnn.allow_tf32 = False  # as elsewhere in the table
-    torch.manual_seed(seed)
-    text = update.text_of(WORDS, STEPS, ROWS, device)
-    make = update.ours(update.SMALL, WORDS, text, seed=seed).update
-    for _ in range(WARM_UP):
-        make()
-    for _ in _said(device):
-        for _ in range(updates):
-            make()
+def _losses(trainings: Sequence[Training]) -> torch.Tensor:
+    """The losses of an update. Then each epoch begins again, so that it never ends."""
+    losses = torch.stack([each.nll_sum / each.num_tokens for each in trainings])
+    for each in trainings:
+        each._begin_epoch()
+    return losses
 
 
-def _said(device: str):
-    """Say that all is done, and yield when there is more to do."""
-    import torch
-
-    while True:
-        if device != "cpu":
-            torch.cuda.synchronize()
-        sys.stdout.write(READY)
-        sys.stdout.flush()
-        if not sys.stdin.readline():
-            return
-        yield
+def with_stand_ins() -> None:
+    """Let modules be imported that import packages which are not installed."""
+    for name in OF_FILES:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            sys.modules[name] = mock.MagicMock()
 
 
-if __name__ == "__main__":
-    work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+def _training(device: str, seed: int, text: Any) -> Training:
+    from ablate.trial.training import training
+
+    config = resolve(VALUES)
+    trial = make_trial(config, values=VALUES, seed=seed, corpus_digest="", device=device)
+    with mock.patch.object(training, "open_corpus", lambda *given: text):
+        return training.Training(trial, mock.MagicMock(processes=1))

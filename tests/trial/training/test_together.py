@@ -53,6 +53,13 @@ TRANSFORMER = {
     "optimizer.learning_rate": 0.003,
     "head.tied": True,
 }
+INAN = {
+    **LSTM,
+    "head.tied": True,
+    "head.bias": False,
+    "loss": "augmented",
+    "regularizer.variational_dropout.recurrent": 0.2,
+}
 SEEDS = (1, 2, 3)
 
 
@@ -83,8 +90,8 @@ def farthest(ours: Training, theirs: Training) -> float:
 
 @pytest.mark.parametrize(
     ("values", "double"),
-    [(AWD, False), (AWD, True), (TRANSFORMER, True)],
-    ids=["awd", "awd in double", "transformer in double"],
+    [(AWD, False), (AWD, True), (TRANSFORMER, True), (INAN, False), (INAN, True)],
+    ids=["awd", "awd in double", "transformer in double", "augmented", "augmented in double"],
 )
 def test_fifty_updates_of_a_batch_are_those_of_each_seed_by_itself(tmp_path, data, values, double):
     values = {**values, "corpus.train_tokens": 420}
@@ -144,7 +151,6 @@ def test_a_batch_that_is_killed_resumes(tmp_path, data):
     [
         ({"training.variable_window": True}, "lengths of windows of its own"),
         ({"loss": "nce"}, "'nce' is drawn by a generator of its own"),
-        ({"loss": "augmented"}, "stored_gradients has no form for a batch"),
     ],
 )
 def test_what_cannot_be_a_batch_trains_by_itself_to_the_same_bits(tmp_path, data, changes, why):
