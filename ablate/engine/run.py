@@ -7,13 +7,14 @@ summary = run("studies/doc_layer_mix.py", local=True)
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablate.compare.formats import markdown, text
 from ablate.compare.material import Material, open_study
@@ -47,6 +48,9 @@ from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
 from ablate.study.study import Study, check
+
+if TYPE_CHECKING:
+    from ablate.tune.search.opened import OpenSearch
 
 
 @dataclass(frozen=True)
@@ -239,7 +243,7 @@ def _run_plan(
         )
         with recorder.paused_by_errors():
             listener: Any = _Listener(screen, recorder, course)
-            schedule = Schedule(plan, store, _open_search(plan, workspace), listener)
+            schedule = Schedule(plan, store, _open_search(workspace), listener)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with stopped_by_signals(schedule), contextlib.closing(schedule):
@@ -268,13 +272,17 @@ def _run_plan(
     )
 
 
-def _open_search(plan: Plan, workspace: Workspace) -> Any:
-    """What opens the plan's searches, if it has any; else Optuna is not imported for nothing."""
-    if not plan.searches:
-        return None
-    from ablate.tune.search.arm import open_search
+def _open_search(workspace: Workspace) -> OpenSearch:
+    """What opens searches, or resumes them. Only the first one imports Optuna: most studies have
+    none."""
 
-    return open_search(workspace.searches)
+    @functools.cache
+    def opener() -> OpenSearch:
+        from ablate.tune.search.arm import open_search
+
+        return open_search(workspace.searches)
+
+    return lambda search, plan: opener()(search, plan)
 
 
 def _summed_up(schedule: Any, store: Store) -> tuple[dict[str, Journal], Summary]:

@@ -104,13 +104,15 @@ def _lines(table: Table, width: int, rule: str) -> list[str]:
 
 
 def _parts(table: Table, width: int) -> list[list[int]] | None:
-    """The columns of each part, the row names in all of them; None if one column is too wide.
+    """The columns of each part, the row names in all of them; None if a column does not fit beside
+    the names.
 
     The first part has the columns that belong together, and others as far as there is room.
     """
     least, names = _least(table), _names(table)
     others = [i for i in range(len(least)) if i not in names]
-    if not all(_fits(least, [*names, i], width) for i in others):
+    alone = [[*names, i] for i in others] or [names]
+    if not all(_fits(least, part, width) for part in alone):
         return None
     if _fits(least, range(len(least)), width):
         return [[*range(len(least))]]

@@ -96,6 +96,13 @@ def test_where_a_name_leaves_no_room_every_row_is_a_list():
     ]
 
 
+def test_where_every_column_is_a_name_and_they_do_not_fit_every_row_is_a_list():
+    rows = [("", ""), ("", "0"), ("0 0000000000", "")]
+    lines = text.lines(Table([Column(""), Column("0 000日")], rows), 20)
+    assert max(map(display_width, lines)) <= 20
+    assert "  0 000日: 0" in lines
+
+
 @pytest.mark.parametrize(("columns", "width"), [("72", 72), ("9", 60), ("1000", 200), ("x", 100)])
 def test_columns_is_honoured_within_limits(monkeypatch, columns: str, width: int):
     monkeypatch.setattr("sys.stdout", io.StringIO())  # no terminal
