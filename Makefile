@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
-# Two processes more than cores, up to four: many tests wait for processes that they start.
-PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 2))")
+# One process more than cores, up to four: many tests wait for processes that they start.
+PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))")
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \

@@ -174,7 +174,8 @@ def covering(slots: Slots, seed: int = 0) -> list[Combination]:
     }
     found = []
     while left:
-        drawn = [_drawn(slots, rng, rng.choice(sorted(left))) for _ in range(20)]
+        in_order = sorted(left)
+        drawn = [_drawn(slots, rng, rng.choice(in_order)) for _ in range(20)]
         best = max(drawn, key=lambda chosen: len(left & _pairs(chosen)))
         left -= _pairs(best)
         found.append(best)

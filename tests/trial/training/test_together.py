@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from ablate.config import registry
 from ablate.model.masks import Masks
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -16,6 +17,7 @@ from ablate.trial.seed_runs import SeedRuns
 from ablate.trial.task import Place
 from ablate.trial.training.together import Alone, Together
 from ablate.trial.training.training import Training
+from tests.contracts.test_combinations import values_of
 from tests.support import trials
 
 SMALL = {
@@ -109,6 +111,16 @@ def test_fifty_updates_of_a_batch_are_those_of_each_seed_by_itself(tmp_path, dat
         assert ours.without_effect == theirs.without_effect
         assert ours.computed_by == ["torch: one batch of 3 seeds"]
     assert farthest(batch[0], batch[1]) > 0.01
+
+
+@pytest.mark.parametrize("backbone", sorted({*registry.names("backbone")} - {"skipping_rnn"}))
+def test_every_other_backbone_is_trained_in_a_batch(tmp_path, data, backbone):
+    """Gradients, those of a penalty on each group of parameters too, are those of a seed alone."""
+    chosen = {"backbone": backbone, "head": "softmax", "regularizer": "l2", "optimizer": "sgd"}
+    values = values_of(chosen)
+    batch = trainings(values, tmp_path, data)
+    Together().advance(batch, 0)
+    assert [each.done_updates for each in batch] == [1, 1, 1]
 
 
 def test_a_seed_that_diverges_leaves_the_others_as_they_are(tmp_path, data):
