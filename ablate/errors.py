@@ -132,7 +132,7 @@ class Interrupted(AblateError):
 def to_install(package: str) -> str:
     """Return the command that installs a package, by the name that it is imported by.
 
-    It names the package and no extra of ours: this also extends a checkout that is run in place.
+    The command names the package, not one of our extras, so that it works for a checkout as well.
     """
     name = package.replace("_", "-")
     try:

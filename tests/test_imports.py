@@ -269,11 +269,16 @@ def test_a_plan_imports_neither_ray_nor_mlflow(workspace):
 
 
 def test_workers_are_prepared_before_anything_heavy_is_imported(tmp_path):
-    """And a study's schedule imports Optuna for a search alone."""
     first = AT_EXIT.format(forbidden=("torch", "ray", "optuna", "mlflow", "numpy", "scipy"))
     ran(first + "import ablate.commands.study, ablate.engine.drive\n", ["--version"], tmp_path)
+
+
+def test_a_study_without_a_search_imports_no_optuna(tmp_path):
     first = AT_EXIT.format(forbidden=("ray", "optuna", "sqlalchemy", "mlflow"))
-    ran(first + "import ablate.engine.run, ablate.tune.schedule\n", ["--version"], tmp_path)
+    parts = (
+        "ablate.engine.run, ablate.engine.course, ablate.record.background, ablate.tune.schedule"
+    )
+    ran(first + f"import {parts}\n", ["--version"], tmp_path)
 
 
 @pytest.mark.slow

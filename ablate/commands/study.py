@@ -173,7 +173,7 @@ def run_and_show(
 
 def _print(ended: Ended, workspace: Workspace) -> None:
     """Print the table. A closed pipe is not a failure of the study."""
-    from ablate.compare.table.study_table import study_table  # workers are prepared before
+    from ablate.compare.table.study_table import study_table  # late: workers start sooner
 
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     steps = _where_to_look(ended, workspace)

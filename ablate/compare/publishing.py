@@ -57,7 +57,7 @@ def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecor
 
 
 def _begun_parts(store: Store, name: str) -> list[Material]:
-    """Return the named study, or whichever of its corpora or rungs have begun."""
+    """Return the study of this name, or each of its corpora or rungs that has trials."""
     parts = [one for one in open_parts(store, name) if one.journals]
     return parts or [open_begun(store, name)]
 

@@ -83,8 +83,9 @@ class Followed:
         keys = [k for k in self.store.names("studies") if k.split("@")[0] == self.record.name]
         stamps = self.store.stamps([f"studies/{key}/study.json" for key in keys])
         arms = [arm.name for arm in self.record.arms]
-        begun = sum(any(t.id in ordered for t in self.record.trials_of(name)) for name in arms)
-        known = keys, stamps, begun
+        by_arm = (self.record.trials_of(name) for name in arms)
+        num_started = sum(any(t.id in ordered for t in trials) for trials in by_arm)
+        known = keys, stamps, num_started
         if self._copied[0] != known:
             self._copied = known, copied_from(self.store, self.record, ordered)
         return self._copied[1]

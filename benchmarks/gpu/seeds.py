@@ -41,7 +41,7 @@ def sides(device: str, num_seeds: int, words: int) -> Sides:
     ids = update.text_of(words, STEPS * WINDOWS, ROWS, "cpu").T.flatten().to(torch.int32)
     known = {"num_words": words, "num_source_words": None, "separators": ()}
     text = SimpleNamespace(**known, stream=lambda split: ids)
-    with_stand_ins()
+    _import_stand_ins()
     from ablate.trial.training.together import Together
 
     batch, alone = ([_training(device, seed, text) for seed in range(num_seeds)] for _ in range(2))
@@ -76,8 +76,8 @@ def _losses(trainings: Sequence[Training]) -> torch.Tensor:
     return losses
 
 
-def with_stand_ins() -> None:
-    """Let modules be imported that import packages which are not installed."""
+def _import_stand_ins() -> None:
+    """Import the packages of files, and a stand-in for each that is not installed."""
     for name in OF_FILES:
         try:
             importlib.import_module(name)

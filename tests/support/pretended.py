@@ -195,8 +195,8 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return _mapped(lambda x: _on_device(x, known), result)
 
 
-# Arguments and results nest in lists and tuples alone. torch's own functions for any nesting take a
-# third of the time of these tests.
+# Arguments and results nest in lists and tuples alone. With torch's functions for any nesting, the
+# tests take an eighth longer.
 def _mapped(change: Callable[[Any], Any], x: Any) -> Any:
     if isinstance(x, tuple):
         return tuple(_mapped(change, each) for each in x)

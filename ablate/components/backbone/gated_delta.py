@@ -59,7 +59,7 @@ class GatedDeltaConfig:
         None, doc="units of the feed-forward part; none: 8/3 of units", low=1
     )
     attention_every: int = setting(
-        0, doc="every so many layers, one with attention instead of a memory; 0: none", low=0
+        0, doc="one layer in this many has attention instead of a memory; 0: none", low=0
     )
     initial_deviation: float = setting(
         0.02, doc="matrices start normal with this standard deviation", low=0

@@ -12,8 +12,8 @@ the tempered experts, still without the bias; a gate scales their logits as it d
 
 With a pointer, J is that of the whole distribution, and yhat is that of the softmaxes alone.
 
-One expert without a gate is computed by `tempered_gradient.py`, any other mixture in chunks of
-tokens (`stored_gradients.py`). In a batch of models, plain autograd computes whole distributions.
+One expert without a gate is computed by `tempered_gradient.py`, any other mixture, and all in a
+batch of models, in chunks of tokens (`stored_gradients.py`).
 
 Shape suffixes: n tokens of a chunk, D units of a word vector; others as in `flow.py`.
 """
@@ -41,9 +41,7 @@ def summed_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, term
         nll, alone = summed_nll(mixture, targets_N), without_pointer(mixture)
         divergence = summed_augmented(alone, targets_N, words_VD, replace(terms, of_nll=0.0))
         return terms.of_nll * nll + divergence
-    if is_batched():
-        return augmented_plain(mixture, targets_N, words_VD, terms)
-    if mixture.gate is None and mixture.log_prior_NJ is None:
+    if mixture.gate is None and mixture.log_prior_NJ is None and not is_batched():
         return fused_augmented(mixture, targets_N, words_VD, terms)
     return _augmented_by_chunk(mixture, targets_N, words_VD, terms)
 
