@@ -8,7 +8,7 @@ PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))"
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
-	test-cluster test-slurm test-device attack mutate calibrate clean
+	test-cluster test-image test-slurm test-device attack mutate calibrate clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -70,6 +70,9 @@ test-faults: $(READY)  # two hosts as network namespaces: needs root; about an h
 
 test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
 	$(VENV)/bin/pytest tests/k8s/control_plane.py tests/k8s/scan.py $(ARGS)
+
+test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstrap: root, minutes
+	$(VENV)/bin/pytest tests/k8s/build_image.py $(ARGS)
 
 test-device: $(READY)  # every pair of techniques on a pretended device that notes what waits; minutes
 	$(VENV)/bin/pytest tests/contracts/test_on_a_device.py --pairs $(ARGS)
