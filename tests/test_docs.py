@@ -42,6 +42,8 @@ NOT_HERE = {
     "clusters.toml",
     "corners.py",
     "digits.py",
+    "hf_dropout.py",
+    "lit_dropout.py",
     "gaussian_noise.py",
     "llama.py",
     "site/",

@@ -11,15 +11,17 @@
 Each `yield` ends an epoch. `run.epochs` saves the state of the objects that it is given, and puts
 it back when an interrupted trial resumes; without it, the trial starts from scratch. The global
 generators are seeded at the start of every epoch, so that a resumed trial draws the same numbers.
+A function that cannot yield, since a trainer has the loop, calls `run.report` (`reports.py`).
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,7 @@ from ablate.trial.user.plain_state import (
     shown,
     split,
 )
+from ablate.trial.user.reports import Reports, Restored, read_checkpoint
 from ablate.trial.user.run_folder import RunFolder
 from ablate.trial.user.user_code import line_of
 from ablate.trial.user.weights import (
@@ -90,6 +93,8 @@ class Run:
     _resume: tuple[dict[str, Any], dict[str, Tensor]] | None = field(default=None, init=False)
     _metrics: Sequence[Metric] = field(default=(), init=False)  # of the task
     _best: BestEpoch | None = field(default=None, init=False)
+    _reports: Reports | None = field(default=None, init=False)  # None in a function that yields
+    _restored: Restored = field(default_factory=Restored, init=False)
 
     @cached_property
     def corpus(self) -> Any:
@@ -106,6 +111,34 @@ class Run:
         files of 16 MB in all. A trial that resumes finds the folder empty.
         """
         return self._folder.path
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The checkpoint to resume from: the file or folder that was reported, on this host.
+
+        None if the trial starts from its beginning.
+        """
+        return self._restored.read()
+
+    def report(self, numbers: Mapping[str, Any], checkpoint: str | Path | None = None) -> None:
+        """End an epoch from inside a loop of your own, or from a callback of a trainer.
+
+        The call returns when the trial continues. If a search has given the trial up, it does not
+        return: the function ends there, as by `sys.exit`.
+
+        Args:
+            numbers: What a function that yields would yield.
+            checkpoint: A file or folder that your trainer has just written, from which it can
+                resume. A copy is stored with the trial; a trial that is cut finds it at
+                `run.checkpoint`.
+        """
+        if self._reports is None or self._saved:
+            raise TrialError(
+                "run.report() was called in a function that yields, or in a loop over "
+                "run.epochs(). Instead: yield the numbers there."
+            )
+        self._restored.check_read()
+        self._reports.report(numbers, None if checkpoint is None else Path(checkpoint))
 
     def epochs(
         self, *saved: Any, total: int, best: bool | str = False, patience: int | None = None
@@ -207,8 +240,10 @@ class Function:
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Run the function to its next yield, or to its end."""
         start = time.monotonic()
-        # Also for what runs before the loop, and for functions that yield without `run.epochs`.
-        self.run.streams.seed_global("epoch", self.epoch + 1)
+        # Also for what runs before the loop, and for functions that yield without `run.epochs`. The
+        # generators of a function that reports are its trainer's, which saves and restores them.
+        if self._running is None or not self._reports:
+            self.run.streams.seed_global("epoch", self.epoch + 1)
         running = self._generator()  # outside: what it refuses has its line already
         try:
             yielded = next(running)
@@ -223,7 +258,7 @@ class Function:
         self._check_dicts()
         if self.run._epoch:
             self._watch.look(self.run._saved)
-        self.last = self._numbers(yielded, self._line(), "yielded")
+        self.last = self._numbers(yielded, self._line(), "reported" if self._reports else "yielded")
         if self.run._best is not None and self.run._epoch:
             self._look(self.run._best)
         self.epoch += 1
@@ -239,35 +274,49 @@ class Function:
     def _generator(self) -> Generator[Any, None, Any]:
         if self._running is None:
             check_yields_last(self.function)
-            started = self.function(self.run)
-            own = isinstance(started, Generator)
-            self._running = started if own else _returning(started)
+            if inspect.isgeneratorfunction(inspect.unwrap(self.function)):
+                self._running = self.function(self.run)
+            else:
+                self.run._reports = Reports()
+                self._running = self.run._reports.run(partial(self.function, self.run))
             self._watch.follow(self._running)
         return self._running
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The state of what `run.epochs` was given; without it, a trial starts from scratch."""
+        """The state of what `run.epochs` was given, or the files that were reported; without them,
+        a trial starts from scratch."""
         if not self.run._saved:
-            return None
+            return self._reported_files()
         tensors: dict[str, Tensor] = {}
         try:
             states = self.run._state(tensors)
         except TrialError as error:
             raise TrialError(f"{self._line()}: {error}") from None
-        plain = {
-            "states": states,
-            "loop": self.run._epoch,
-            "epoch": self.epoch,
-            "seconds": self.seconds,
-            "last": self.last,
-        }
+        plain = {"states": states, "loop": self.run._epoch, **self._progress()}
         if self.run._best is not None:
             plain["best"] = self.run._best.to_plain(tensors)
         return tensors, plain
 
+    @property
+    def _reports(self) -> Reports | None:
+        """What the function reports through; None if it yields."""
+        return None if self.run._reports is None or self.run._reports.yields else self.run._reports
+
+    def _progress(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "seconds": self.seconds, "last": self.last}
+
+    def _reported_files(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        reports = self._reports
+        if reports is None or reports.checkpoint is None or not reports.is_waiting:
+            return None
+        return read_checkpoint(reports.checkpoint), self._progress()
+
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         """Give the function's next run the state of the last saved epoch."""
         self.epoch, self.seconds, self.last = plain["epoch"], plain["seconds"], plain["last"]
+        if "states" not in plain:
+            self.run._restored.restore(tensors)
+            return
         self.run._epoch = plain["loop"]
         self.run._resume = plain, tensors
 
@@ -351,12 +400,6 @@ def _check_files(trial: Trial) -> None:
             f"{', '.join(files.values())} changed after this trial was planned, or the version of "
             f"the task '{trial.config.kind.name}' did. Run the study again: it plans new trials."
         )
-
-
-def _returning(result: Any) -> Generator[Any, None, Any]:
-    """A function without a yield, as a generator that only returns."""
-    return result
-    yield  # never reached: it makes this a generator
 
 
 def _check_name(name: Any, where: str) -> None:

@@ -37,14 +37,19 @@ def store(tmp_path, monkeypatch):
     return Store(str(tmp_path / "store"))
 
 
-def run_trial(function, store, *, seed=1, reads_test=True, metrics=ACCURACY, cut_after=None):
-    """Run the function as a trial; return its journal. `cut_after`: epochs before it is killed."""
+def begin(function, store, *, seed=1, reads_test=True, metrics=ACCURACY):
+    """Return a trial that runs the function."""
     task("line", config=LineConfig, metrics=metrics)(function)
     values = {"task": "line"}
     trial = make_trial(
         resolve(values), values=values, seed=seed, corpus_digest="", reads_test=reads_test
     )
-    run = TrialRun(trial, store, "data")
+    return TrialRun(trial, store, "data")
+
+
+def run_trial(function, store, *, seed=1, reads_test=True, metrics=ACCURACY, cut_after=None):
+    """Run the function as a trial; return its journal. `cut_after`: epochs before it is killed."""
+    run = begin(function, store, seed=seed, reads_test=reads_test, metrics=metrics)
     while not run.advance(seconds=1).done:
         if cut_after is not None and len(run.journal.epochs) == cut_after:
             run.save()
