@@ -274,13 +274,15 @@ class Function:
     def _generator(self) -> Generator[Any, None, Any]:
         if self._running is None:
             check_yields_last(self.function)
-            if inspect.isgeneratorfunction(inspect.unwrap(self.function)):
-                self._running = self.function(self.run)
-            else:
-                self.run._reports = Reports()
-                self._running = self.run._reports.run(partial(self.function, self.run))
+            self._running = self._started()
             self._watch.follow(self._running)
         return self._running
+
+    def _started(self) -> Generator[Any, None, Any]:
+        if inspect.isgeneratorfunction(inspect.unwrap(self.function)):
+            return self.function(self.run)
+        self.run._reports = Reports()
+        return self.run._reports.run(partial(self.function, self.run))
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The state of what `run.epochs` was given, or the files that were reported; without them,
