@@ -50,8 +50,8 @@ bench-mirror: $(READY)  # questions over 20,000 recorded trials, SQLite and HTTP
 bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--sizes 1 16"
 	$(VENV)/bin/python -m benchmarks.cluster $(ARGS)
 
-test-kills: $(READY)  # drivers and workers killed thirty times, not the two of `make test`
-	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/record/test_records.py --kills 30
+test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny studies, not two of each
+	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/end_to_end/test_tiny.py tests/record/test_records.py --kills 30 --tiny 50
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
 	$(VENV)/bin/python -m tests.attack $(ARGS)

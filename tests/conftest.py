@@ -62,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--pairs", action="store_true", help="every pair of techniques on the pretended device"
     )
     parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
+    parser.addoption("--tiny", type=int, default=2, help="tiny studies in a row (default: 2)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

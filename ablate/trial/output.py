@@ -67,8 +67,12 @@ class Output:
             timer = self._timer = threading.Timer(wait, self._write_soon)
             timer.daemon = True
             timer.start()
-        if len(self._new) > MOST_WAITING:
-            self._take_in()
+        # A trial does not wait for a write: the next line, or the next write, takes them in.
+        if len(self._new) > MOST_WAITING and self._writing.acquire(blocking=False):
+            try:
+                self._take_in()
+            finally:
+                self._writing.release()
 
     def _write_soon(self) -> None:
         self._timer = None
@@ -86,9 +90,9 @@ class Output:
 
     def write(self) -> None:
         """Write the file, if there is anything new."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
         if self._store is None or not self._changed:
             return
         with self._writing:
@@ -99,7 +103,7 @@ class Output:
             self._cost = time.monotonic() - start
 
     def _take_in(self) -> None:
-        """Take secrets out of the lines that wait for the file."""
+        """Take secrets out of the lines that wait for the file; whoever calls has the lock."""
         lines = [self._new.popleft() for _ in range(len(self._new))]
         text = redacted("".join(f"{line}\n" for line in lines))
         self._printed.add(text.splitlines(keepends=True))

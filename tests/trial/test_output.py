@@ -7,6 +7,7 @@ import io
 import logging
 import sys
 import threading
+from collections import deque
 from dataclasses import dataclass
 
 import pytest
@@ -25,7 +26,7 @@ from ablate.store import journal as journals
 from ablate.store import printed
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
-from ablate.trial.output import LONGEST_LINE, MOST_LINES, Output
+from ablate.trial.output import LONGEST_LINE, MOST_LINES, MOST_WAITING, Output
 from ablate.trial.run import TrialRun
 
 
@@ -170,6 +171,31 @@ def test_it_is_stored_while_a_trial_runs(tmp_path, monkeypatch):
         if isinstance(thread, threading.Timer):
             thread.join()
     assert printed.read(Store(str(tmp_path)), "a") == "before it hangs\n"
+
+
+def test_what_is_printed_during_a_write_is_stored_by_a_later_one(tmp_path):
+    output = Output(Store(str(tmp_path)), "a")
+
+    class Lines(deque):
+        def popleft(self):
+            if not begun:
+                begun.append(printing := threading.Thread(target=print_much, daemon=True))
+                printing.start()
+                printing.join(5)
+            return super().popleft()
+
+    def print_much():
+        output.hear("stdout", "during\n" * 2 * MOST_WAITING)
+        ended.set()
+
+    begun, ended = list[threading.Thread](), threading.Event()
+    output._new = Lines()
+    output.hear("stdout", "before\n")
+    output.write()
+    assert ended.is_set(), "a trial waits for no write"
+    output.write()
+    text = printed.read(Store(str(tmp_path)), "a")
+    assert text == "before\n" + "during\n" * 2 * MOST_WAITING
 
 
 def test_a_trial_that_prints_nothing_writes_nothing(tmp_path, monkeypatch):

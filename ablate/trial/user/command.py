@@ -1,4 +1,4 @@
-"""A task that runs a command and reads JSON lines from its output: no line of a script changes.
+"""A task that runs a command and reads its numbers: no line of a script changes.
 
     task_command(
         "classifier",
@@ -7,8 +7,9 @@
         metrics=Metric("accuracy", better="higher"),
     )
 
-A line `{"valid_accuracy": 0.9}` ends an epoch; one with a key `test_...` is the result. Other
-output is printed, so it is stored as the trial's; its last lines are shown if the command fails.
+A line `{"valid_accuracy": 0.9}` ends an epoch; one with a key `test_...` is the result. A script
+that says its numbers otherwise is read as `script_numbers.py` says. Other output is printed, so it
+is stored as the trial's; its last lines are shown if the command fails.
 The command runs in the folder of the file that registers it. It saves nothing for `ablate`, so an
 interrupted trial starts it again.
 """
@@ -37,10 +38,13 @@ from ablate.config.metrics import Metric
 from ablate.config.tasks import task
 from ablate.errors import ConfigError, TrialError, unknown
 from ablate.trial.user.function import Run, unmet
+from ablate.trial.user.script_numbers import Epochs, Reads, checked
 
-GIVEN = ("seed", "device", "data")  # what a command may name besides its settings
+GIVEN = ("seed", "device", "data", "folder")  # what a command may name besides its settings
 FLAG = re.compile(r"\{(?P<name>\w+):(?P<on>-[^{}/]+)(/(?P<off>-[^{}]+))?\}")
 SHOWN_LINES = 15  # of the output of a command that failed
+MOST_CHARACTERS = 200  # of its last line, in an error's first one
+OTHERWISE = r"If it prints them otherwise: reads={{'{0}': r'...: (\S+)', ...}}."
 PR_SET_PDEATHSIG = 1  # Linux: signal the command when the worker that started it dies
 
 
@@ -50,25 +54,39 @@ def task_command(
     *,
     settings: Mapping[str, Any],
     metrics: Metric | Sequence[Metric],
+    reads: Mapping[str, str] | None = None,
+    file: str = "",
     version: int = 1,
 ) -> None:
-    """Register a command that prints JSON lines as a task, so that no line of a script changes.
+    """Register a command as a task, so that no line of a script changes.
 
     Args:
         name: What studies call the task, in snake_case.
         command: The command, with each setting and the seed in braces:
-            `"python train.py --lr {lr} --seed {seed}"`. `{device}` and `{data}` may occur too. The
-            text is split into words as a shell splits them, and no shell reads it. A setting that
-            is true or false makes a flag: `{augment:--augment}` is `--augment` or nothing, and
-            `{augment:--augment/--no-augment}` one of the two.
+            `"python train.py --lr {lr} --seed {seed}"`. `{device}`, `{data}` and `{folder}`, a
+            folder for the trial's files, may occur too. The text is split into words as a shell
+            splits them, and no shell reads it. A setting that is true or false makes a flag:
+            `{augment:--augment}` is `--augment` or nothing, and `{augment:--augment/--no-augment}`
+            one of the two.
         settings: The settings of the command with their defaults: `{"lr": 0.1}`.
-        metrics: What the command prints: one `Metric` or several. The first one decides, unless the
-            study names another.
+        metrics: What the command reports: one `Metric` or several. The first one decides, unless
+            the study names another.
+        reads: Where the numbers are, if the command does not print them as JSON lines. A pattern
+            with one group for each, `{"valid_loss": r"val_loss: (\\S+)", ...}`, which is looked
+            for in every line; with `file`, a column or key for each.
+        file: The file with the numbers, below `{folder}`: CSV, JSON or JSON lines. It is read when
+            the command has ended.
         version: Raise it when an edit of the script changes what is computed: trials of an earlier
             version are not reused.
     """
     parts = shlex.split(command)
     _check_named(name, parts, settings)
+    places, named = checked(reads, file, metrics, f"task '{name}'"), _all_names(parts, name)
+    if file and "folder" not in named:
+        raise ConfigError(
+            f"task '{name}': the command does not name {{folder}}, so trials that run at a time "
+            f"would write one {file}. Instead: pass it on, as in '--output {{folder}}'."
+        )
     own = [
         (key, type(default), setting(default, doc=f"for {{{key}}} of the command"))
         for key, default in settings.items()
@@ -76,20 +94,25 @@ def task_command(
     config = dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
     # Errors show the caller's line, and the command runs in the folder of its file.
     caller = sys._getframe(1)
-    file, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
-    folder = _folder(caller.f_globals.get("__file__"), file)
+    source, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
+    folder = _folder(caller.f_globals.get("__file__"), source)
 
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
+        if "folder" in named:
+            given["folder"] = run.folder
         values = {**given, **dataclasses.asdict(run.config)}
-        arguments = _with_this_python(_all_filled(parts, values, f"{file}:{line}"))
-        started = Command(arguments, folder, where=f"{file}:{line}")
-        result = yield from started.epochs()
+        arguments = _with_this_python(_all_filled(parts, values, f"{source}:{line}"))
+        started = Command(arguments, folder, where=f"{source}:{line}")
         metric = metrics if isinstance(metrics, Metric) else metrics[0]
-        started.check(metric, ("valid", "test") if run.reads_test else ("valid",))
+        if places is None:
+            result = yield from started.epochs()
+        else:
+            result = yield from started.epochs_read(places, metric.key("valid"), run.folder)
+        started.check(metric, ("valid", "test") if run.reads_test else ("valid",), places)
         return result
 
-    where = (str(file), line)
+    where = (str(source), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
 
@@ -103,12 +126,13 @@ def _folder(module_file: str | None, file: Path) -> Path:
 def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Refuse a command that names an unknown setting, or not the seed."""
     where, known = f"task '{task_name}'", (*settings, *GIVEN)
-    named = [name for part in parts for name in _names(part, where)]
+    named = _all_names(parts, task_name)
     for name in named:
         if name not in known:
             raise ConfigError(unknown("setting", name, known, where))
     # A wrong format is refused here, and not by every trial.
-    _all_filled(parts, {"seed": 0, "device": "cpu", "data": ".", **settings}, where)
+    given = {"seed": 0, "device": "cpu", "data": ".", "folder": "."}
+    _all_filled(parts, {**given, **settings}, where)
     for name in settings:
         _check_setting(name, named, where)
     if "seed" not in named:
@@ -116,6 +140,10 @@ def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, An
             f"{where}: the command does not name {{seed}}, so all seeds would run the same. "
             "Instead: pass it on, as in 'train.py --seed {seed}' or 'env SEED={seed} train.py'."
         )
+
+
+def _all_names(parts: Sequence[str], task_name: str) -> list[str]:
+    return [name for part in parts for name in _names(part, f"task '{task_name}'")]
 
 
 def _names(part: str, where: str) -> list[str]:
@@ -179,14 +207,13 @@ class Command:
     folder: Path
     where: str  # file and line that registered it
     last: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN_LINES))
-    names: set[str] = field(default_factory=set)  # of the numbers that it printed
+    names: set[str] = field(default_factory=set)  # of the numbers that it reported
 
     def epochs(self) -> Generator[dict[str, Any], None, dict[str, Any]]:
-        """Run it; yield its epochs, and return its result."""
+        """Run it; yield the epochs that it prints as JSON lines, and return its result."""
         result: dict[str, Any] = {}
-        with self._started() as process, _killed_on_error(process):
-            for line in process.stdout or ():
-                self.last.append(line)
+        with contextlib.closing(self._lines()) as lines:
+            for line in lines:
                 numbers = _numbers(line)
                 self.names |= numbers.keys()
                 if any(key.startswith("test_") for key in numbers):
@@ -195,16 +222,53 @@ class Command:
                     yield numbers
                 else:
                     sys.stdout.write(line)
-        if process.returncode:
-            raise self._error(f"the command {_ending(process.returncode)}")
         return result
 
-    def check(self, metric: Metric, splits: Sequence[str]) -> None:
+    def epochs_read(
+        self, reads: Reads, deciding: str, folder: Path
+    ) -> Generator[dict[str, Any], None, dict[str, Any]]:
+        """Run it; yield the epochs that `reads` finds, in the folder if in a file."""
+        gathered = Epochs(deciding)
+        with contextlib.closing(self._lines()) as lines:
+            for line in lines:
+                sys.stdout.write(line)
+                if not reads.file:
+                    yield from gathered.add(self._noted(reads.in_line(line)))
+        try:
+            for row in reads.in_file(folder) if reads.file else ():
+                yield from gathered.add(self._noted(row))
+        except TrialError as error:
+            raise self._error(str(error)) from None
+        yield from gathered.end()
+        return gathered.result
+
+    def _noted(self, numbers: dict[str, Any]) -> dict[str, Any]:
+        self.names |= numbers.keys()
+        return numbers
+
+    def check(self, metric: Metric, splits: Sequence[str], reads: Reads | None) -> None:
         """Refuse a result without the metric that decides."""
         missing = [key for key in map(metric.key, splits) if key not in self.names]
+        if missing and reads is not None:
+            raise self._error(reads.lacking(missing[0], self.names))
         if missing:
             wanted = unmet(metric, missing[0], sorted(self.names))
-            raise self._error(f"the command printed no JSON line with {wanted}")
+            other = "" if self.names else f" {OTHERWISE.format(missing[0])}"
+            raise self._error(f"the command printed no JSON line with {wanted}{other}")
+
+    def _lines(self) -> Generator[str, None, None]:
+        """Run it and give its lines; an error if it fails."""
+        with self._started() as process, _killed_on_error(process):
+            for line in process.stdout or ():
+                self.last.append(line)
+                yield line
+        if process.returncode:
+            raise self._error(f"the command {_ending(process.returncode)}{self._last_words()}")
+
+    def _last_words(self) -> str:
+        """The last line of its output, which says why it failed: others may have failed so too."""
+        last = next((line.strip() for line in reversed(self.last) if line.strip()), "")
+        return f": {last[:MOST_CHARACTERS]}" if last else ""
 
     def _started(self) -> subprocess.Popen[str]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import secrets
@@ -66,7 +67,17 @@ def _join(fleet: Fleet, stack: contextlib.ExitStack) -> None:
     except Exception as error:
         raise TrialError(_no_ray(address, error)) from error
     finally:  # after an error, too: Ray may have started, with too few GPUs for example
-        stack.callback(ray.shutdown)
+        stack.callback(_end)
+
+
+def _end() -> None:
+    """End Ray, after what refers to its objects.
+
+    Tune's loop is garbage by now, in cycles. Whichever thread collects it while Ray ends calls Ray,
+    which then ends this process.
+    """
+    gc.collect()
+    ray.shutdown()
 
 
 def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
@@ -74,9 +75,12 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def run_command(command: str, folder: Path, *, seconds: float = 60.0, **settings) -> Journal:
-    """Run one trial of a command that a file in the folder registers."""
-    declaration = f"task_command('own', {command!r}, settings={settings!r}, metrics=METRIC)"
+def run_command(
+    command: str, folder: Path, *, seconds: float = 60.0, more: str = "", **settings
+) -> Journal:
+    """Run one trial of a command that a file in the folder registers, with more arguments."""
+    given = f"{command!r}, settings={settings!r}, metrics=METRIC, {more}"
+    declaration = f"task_command('own', {given})"
     (folder / "own.py").write_text(f"{DECLARED}{declaration}")
     executed(folder / "own.py", "own")
     values = {"task": "own"}
@@ -118,7 +122,10 @@ def test_a_failing_command_shows_its_last_lines(folder):
     outcome = run_command("python broken.py --seed {seed}", folder).outcome
     assert outcome.status == Status.FAILED
     first, *rest = outcome.reason.splitlines()
-    assert first == f"{folder / 'own.py'}:3: the command ended with status 1"
+    assert (
+        first
+        == f"{folder / 'own.py'}:3: the command ended with status 1: ValueError: no such layer"
+    )
     assert rest[0] == f"$ {shlex.join([sys.executable, 'broken.py', '--seed', '3'])}"
     assert "step 7" in outcome.reason and "ValueError: no such layer" in outcome.reason
 
@@ -143,7 +150,8 @@ def test_a_command_that_prints_no_result(folder):
     assert outcome.status == Status.FAILED
     assert outcome.reason.splitlines() == [
         f"{folder / 'own.py'}:3: the command printed no JSON line with 'valid_accuracy'. "
-        'Given: nothing. Expected: {"valid_accuracy": 0.9}.',
+        'Given: nothing. Expected: {"valid_accuracy": 0.9}. If it prints them otherwise: '
+        r"reads={'valid_accuracy': r'...: (\S+)', ...}.",
         "$ echo nothing of note 3",
         "nothing of note 3",
     ]
@@ -182,6 +190,105 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+PRINTS = """
+print("step 1 loss: 0.9")
+for epoch in 1, 2:
+    for step in 1, 2:
+        print(f"step {step} loss: {1 / epoch + step / 100}")
+    print(f"epoch {epoch} | val_loss: {1 / epoch}, val_acc: {epoch / 10},")
+print("test_acc: 0.15")
+print("test_acc: 0.25")
+"""
+PATTERNS = r"""reads={
+    "train_loss": r"step \d+ loss: (\S+)",
+    "valid_loss": r"val_loss: (\S+)",
+    "valid_accuracy": r"val_acc: (\S+)",
+    "test_accuracy": r"test_acc: (\S+)",
+}"""
+
+
+def test_patterns_find_the_numbers_that_a_script_prints(folder):
+    (folder / "prints.py").write_text(PRINTS)
+    journal = run_command("python prints.py {seed}", folder, more=PATTERNS)
+    assert journal.status == Status.COMPLETED, journal.outcome
+    first = {"train_loss": 1.02, "valid_loss": 1.0, "valid_accuracy": 0.1}
+    second = {"train_loss": 0.52, "valid_loss": 0.5, "valid_accuracy": 0.2}
+    assert [dict(epoch.metrics) for epoch in journal.epochs] == [first, second]
+    assert journal.metrics == {**second, "test_accuracy": 0.25}
+    assert "step 1 loss: 0.9" in journal.output, "people read these lines"
+
+
+def test_one_number_may_be_that_of_both_splits(folder):
+    (folder / "prints.py").write_text("print('val_acc: 0.1')\nprint('val_acc: 0.2')")
+    places = dict.fromkeys(["valid_accuracy", "test_accuracy"], r"val_acc: (\S+)")
+    journal = run_command("python prints.py {seed}", folder, more=f"reads={places}")
+    assert [epoch.metrics["valid_accuracy"] for epoch in journal.epochs] == [0.1, 0.2]
+    assert journal.metrics == {"valid_accuracy": 0.2, "test_accuracy": 0.2}
+
+
+ROWS = [
+    {"step": 1, "loss": 0.9, "acc": ""},
+    {"step": 1, "loss": "", "acc": 0.1},
+    {"step": 2, "loss": 0.8, "acc": 0.2},
+    {"step": 3, "test": 0.25},
+]
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.json", "log.jsonl"])
+def test_a_file_that_a_script_writes_has_the_numbers(folder, name):
+    lines = [*map(json.dumps, ROWS)]
+    texts = {
+        "log.csv": "step,loss,acc,test\n1,0.9,,\n1,,0.1,\n2,0.8,0.2,\n3,,,0.25\n",
+        "log.json": json.dumps(ROWS),
+        "log.jsonl": "\n".join(lines),
+    }
+    (folder / "writes.py").write_text(
+        f"import sys\nopen(sys.argv[1] + '/{name}', 'w').write({texts[name]!r})"
+    )
+    places = {"train_loss": "loss", "valid_accuracy": "acc", "test_accuracy": "test"}
+    more = f"reads={places}, file={name!r}"
+    journal = run_command("python writes.py {folder} {seed}", folder, more=more)
+    assert journal.status == Status.COMPLETED, journal.outcome
+    first, second = [dict(epoch.metrics) for epoch in journal.epochs]
+    assert first == {"train_loss": 0.9, "valid_accuracy": 0.1}
+    assert second == {"train_loss": 0.8, "valid_accuracy": 0.2}
+    assert journal.metrics == {**second, "test_accuracy": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "says"),
+    [
+        ("acc: 1", PATTERNS, "output has no '"),
+        (None, "file='log.csv'", "the command wrote no log.csv"),
+        ("{", "file='log.json'", "log.json of the command cannot be read"),
+        ("[1]", "file='log.json'", "log.json of the command has 1 where an object should be"),
+        ("a,b\n1,2", "file='log.csv'", "log.csv has no 'valid_accuracy'"),
+    ],
+)
+def test_numbers_that_are_not_where_they_should_be(folder, text, more, says):
+    writes = "print('acc: 1')" if text is None else f"open(sys.argv[1], 'w').write({text!r})"
+    (folder / "writes.py").write_text(f"import sys\n{writes}")
+    name = "log.json" if "log.json" in more else "log.csv"
+    outcome = run_command(f"python writes.py {{folder}}/{name} {{seed}}", folder, more=more).outcome
+    assert outcome.status == Status.FAILED
+    assert f"{folder / 'own.py'}:" in outcome.reason and says in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("reads={'valid_accuracy': r'(.)'}", "does not say where 'test_accuracy' is"),
+        (PATTERNS.replace(r"acc: (\S+)", "acc: ("), "missing \\)"),
+        (PATTERNS.replace(r"acc: (\S+)", "acc: ."), "has 0 groups"),
+        ("file='log.csv'", "does not name {folder}"),
+        ("file='log.txt'", "Expected: a path below {folder}"),
+    ],
+)
+def test_wrong_places_are_refused_where_they_are_declared(folder, more, says):
+    with pytest.raises(ConfigError, match=f"task 'own': .*{says}"):
+        run_command("python train.py {seed}", folder, more=more)
 
 
 def test_an_unknown_setting_in_a_command_is_refused(folder):
