@@ -9,13 +9,14 @@ from typing import Any
 
 from ablate.compare.material import Material
 from ablate.compare.study_summary import StudySummary, opened
-from ablate.compare.table.summary import summarise
+from ablate.compare.table.summary import ALPHA, summarise
 from ablate.errors import ConfigError, unknown
 from ablate.judging import files
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
-from ablate.judging.ledger import Ledger, held
+from ablate.judging.ledger import Known, Ledger, held
 from ablate.judging.rows import Columns, Records, Row, checked
 from ablate.results.check_looks import check_looks
+from ablate.results.replication import counted
 from ablate.store import study_record
 from ablate.store.store import Store
 
@@ -65,7 +66,7 @@ def judge(
         looks: The numbers of seeds at which results are looked at, as planned before the first.
         last: Of several rows of a run, take the one with the largest number in this column.
         cost: The column of what a run cost, in any unit: arms of unequal cost are named.
-        ledger: A file that counts every variant that was ever judged against this base.
+        ledger: A file that counts every variant that was ever judged.
     """
     names = (arm,) if isinstance(arm, str) else tuple(arm)
     columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last)
@@ -91,7 +92,10 @@ def judged(records: Records, question: Question, source: str) -> Material:
         raise ConfigError(unknown("arm", base, names, f"{source}: base"))
     metric = metric_of(question.columns.metric, question.better, question.scale, rows)
     with held(question.ledger) if question.ledger else nullcontext() as ledger:
-        plan = _plan(rows, question, ledger, base, source)
+        known = ledger.known(rows, base, metric.shown) if ledger else None
+        if known is not None:
+            rows = known.with_earlier(rows, base)
+        plan = _plan(rows, question, ledger, known, base, source)
         study = imported(
             rows,
             metric,
@@ -102,28 +106,35 @@ def judged(records: Records, question: Question, source: str) -> Material:
             plan=plan,
             in_order=question.columns.seed is None,
         )
-        if ledger is not None:
-            study = _as_remembered(study, rows, ledger, base, plan.looks)
+        if ledger is not None and known is not None:
+            study = _as_remembered(study, known)
+            ledger.add(known, plan.looks)
     return Material(summarise(study.record, study.journals), study.journals)
 
 
 def _plan(
-    rows: Sequence[Row], question: Question, ledger: Ledger | None, base: str, source: str
+    rows: Sequence[Row],
+    question: Question,
+    ledger: Ledger | None,
+    known: Known | None,
+    base: str,
+    source: str,
 ) -> Planned:
     """The planned looks, and those that were made: now, and before as far as a ledger knows."""
-    now = set(pairs_with(rows, base).values())
+    pairs = pairs_with(rows, base)
+    now = set(pairs.values())
     if question.looks:
         last = max(question.looks)
         check_looks(question.looks, last, "seeds", f"{source}: --looks")
-    if ledger is None:
+    if ledger is None or known is None:
         # A log grows at its end, so an earlier look had the seeds of its first rows.
         seen = tuple(dict.fromkeys(row.seed for row in rows)) if question.looks else ()
         return Planned(looks=question.looks, made=_sorted(now if question.looks else ()), seen=seen)
-    name = question.columns.metric
-    looks = ledger.planned(rows, base, name, question.looks)
-    before = {num for known in ledger.history(rows, base, name).values() for num in known.looks}
-    made = _sorted(before | now if looks or before - now else ())
-    return Planned(looks=looks, made=made, seen=ledger.seen(rows, base, name))
+    looks = ledger.planned(known, question.looks)
+    before = {num for made in known.looks.values() for num in made}
+    again = any({*made} - {pairs[arm]} for arm, made in known.looks.items())
+    made = _sorted(before | now if looks or again else ())
+    return Planned(looks=looks, made=made, seen=known.seen)
 
 
 def _sorted(numbers: Iterable[int]) -> tuple[int, ...]:
@@ -145,26 +156,22 @@ def keep(material: Material, store: Store, name: str) -> str:
     return record.key
 
 
-def _as_remembered(
-    study: Imported, rows: Sequence[Row], ledger: Ledger, base: str, looks: tuple[int, ...]
-) -> Imported:
-    """The study with what the ledger knows of its variants; the ledger then records the study."""
-    metric = study.record.metric.shown
-    history = ledger.history(rows, base, metric)
-    held_out = ledger.held_out(rows, base, metric)
-    before = max((known.others for known in history.values()), default=0)
-    notes = list(study.record.notes)
-    if before:
-        variants = "1 other variant" if before == 1 else f"{before} other variants"
-        notes.append(
-            f"The ledger knows {variants} judged against '{base}': the correction counts them."
-        )
-    if held_out:
-        notes.append(
-            "All seeds were drawn by the ledger, and no variant was judged on them before."
-        )
-    ledger.add(rows, base, metric, looks)
-    return replace(study, record=replace(study.record, judged_before=before, notes=tuple(notes)))
+def _as_remembered(study: Imported, known: Known) -> Imported:
+    """The study with what the ledger knows of its variants."""
+    record, others = study.record, known.others
+    kind = "confirmation" if known.held_out else "variant"
+    counted_as = dict(known.counts_as)
+    factors = ", ".join(f"{arm} {num:,}" for arm, num in counted_as.items())
+    notes = [*record.notes]
+    if known.held_out:
+        notes.append("All seeds were drawn by the ledger, and no other variant was judged on them.")
+    notes.append(
+        f"The ledger knows {counted(others, f'other {kind}')}. The k-th {kind} is judged at "
+        f"{100 * ALPHA:g}% / (k (k + 1)), so that all of them, however many follow, err in "
+        f"{100 * ALPHA:g}%. As so many comparisons an arm counts: {factors}."
+    )
+    record = replace(record, judged_before=others, counted_as=counted_as, notes=tuple(notes))
+    return replace(study, record=record)
 
 
 def _records(results: Any) -> tuple[str, Records]:
