@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -10,11 +11,12 @@ from typing import Any
 from ablate.compare.material import Material
 from ablate.compare.study_summary import StudySummary, opened
 from ablate.compare.table.summary import ALPHA, summarise
-from ablate.errors import ConfigError, unknown
+from ablate.errors import ConfigError, unknown, wrong_value
 from ablate.judging import files
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
 from ablate.judging.ledger import Known, Ledger, held
-from ablate.judging.rows import Columns, Records, Row, checked
+from ablate.judging.rows import Columns, Records, Row
+from ablate.judging.runs import checked
 from ablate.results.check_looks import check_looks
 from ablate.results.replication import counted
 from ablate.store import study_record
@@ -47,6 +49,7 @@ def judge(
     margin: str | float | None = None,
     looks: Sequence[int] = (),
     last: str | None = None,
+    item: str | None = None,
     cost: str | None = None,
     ledger: str | None = None,
 ) -> StudySummary:
@@ -65,11 +68,12 @@ def judge(
         margin: A difference too small to matter: arms within it are called the same.
         looks: The numbers of seeds at which results are looked at, as planned before the first.
         last: Of several rows of a run, take the one with the largest number in this column.
+        item: Of several rows of a run, take the mean over the items that this column names.
         cost: The column of what a run cost, in any unit: arms of unequal cost are named.
         ledger: A file that counts every variant that was ever judged.
     """
     names = (arm,) if isinstance(arm, str) else tuple(arm)
-    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last)
+    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last, item=item)
     question = Question(
         columns=columns,
         better=better,
@@ -85,7 +89,8 @@ def judge(
 
 def judged(records: Records, question: Question, source: str) -> Material:
     """The rows as a study with its summary; what the ledger knows is taken into account."""
-    rows = checked(records, question.columns, source)
+    runs = checked(records, question.columns, source)
+    rows = runs.rows
     names = list(dict.fromkeys(row.arm for row in rows))
     base = names[0] if question.base is None else question.base
     if base not in names:
@@ -104,7 +109,7 @@ def judged(records: Records, question: Question, source: str) -> Material:
             command=question.command,
             margin=question.margin,
             plan=plan,
-            in_order=question.columns.seed is None,
+            notes=runs.notes,
         )
         if ledger is not None and known is not None:
             study = _as_remembered(study, known)
@@ -147,6 +152,13 @@ def draw(ledger: str, num: int) -> list[str]:
         return opened_ledger.draw(num)
 
 
+def check_name(name: str) -> None:
+    """Refuse a name of a study that cannot be a folder's."""
+    if not re.fullmatch(r"[^./\\@\s\x00-\x1f\ud800-\udfff][^/\\@\x00-\x1f\ud800-\udfff]*", name):
+        expected = "text without / \\ @ that does not start with . or a space"
+        raise ConfigError(wrong_value("--keep", name, expected))
+
+
 def keep(material: Material, store: Store, name: str) -> str:
     """Store judged results as a study, so that tables, pages and comparisons have it."""
     record = replace(material.record, name=name)
@@ -178,9 +190,13 @@ def _records(results: Any) -> tuple[str, Records]:
     """The name of what was given, and its rows."""
     if isinstance(results, str) or hasattr(results, "__fspath__"):
         return str(results), files.read(str(results))
+    try:
+        files.refuse_doubled(getattr(results, "column_names", getattr(results, "columns", ())))
+    except ValueError as error:
+        raise ConfigError(f"these results cannot be read: {error}.") from None
     for method in ("to_pylist", "to_dicts"):  # Arrow, polars
         if hasattr(results, method):
-            return "the table", getattr(results, method)()
+            return "the table", [*map(files.flat, getattr(results, method)())]
     if hasattr(results, "to_dict"):  # pandas
         return "the data frame", results.to_dict("records")
     rows = list(results)
@@ -189,4 +205,4 @@ def _records(results: Any) -> tuple[str, Records]:
             "these results cannot be read. Expected a data frame, an Arrow table, a list of "
             "mappings from column to value, or the name of a file."
         )
-    return "the rows", rows
+    return "the rows", [*map(files.flat, rows)]

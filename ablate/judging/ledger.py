@@ -141,7 +141,8 @@ class Ledger:
         new = [
             replace(one, when=when, looks=looks)
             for one in known.judged
-            if one.arm not in known.variants or not known.variants[one.arm].knows(one)
+            if one.values
+            and (one.arm not in known.variants or not known.variants[one.arm].knows(one))
         ]
         if new:
             self._lines.append([{"judged": asdict(one)} for one in new])

@@ -120,10 +120,12 @@ def comparisons(known: int, new: int) -> int:
 
 
 def values_of(rows: Sequence[Row]) -> dict[str, dict[str, float | None]]:
-    """Arm -> seed -> value."""
+    """Arm -> seed -> value, of the runs that ended by themselves."""
     by_arm: dict[str, dict[str, float | None]] = {}
     for row in rows:
-        by_arm.setdefault(row.arm, {})[row.seed] = row.value
+        values = by_arm.setdefault(row.arm, {})
+        if not row.state:
+            values[row.seed] = row.value
     return by_arm
 
 
