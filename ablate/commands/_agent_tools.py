@@ -94,6 +94,7 @@ class Tools:
         margin: str | None = None,
         looks: list[int] | None = None,
         last: str | None = None,
+        item: str | None = None,
         cost: str | None = None,
         scale: str = "linear",
     ) -> Answer:
@@ -109,6 +110,7 @@ class Tools:
             margin: A difference too small to matter, as a number or 1%.
             looks: Numbers of seeds at which you will judge, all planned before the first time.
             last: Of several rows of a run, take the one with the largest number in this column.
+            item: Of several rows of a run, take the mean over the items that this column names.
             cost: The column of what a run cost.
             scale: linear (differences), log (ratios) or logit (ratios of odds).
         """
@@ -124,6 +126,7 @@ class Tools:
             margin=margin,
             looks=",".join(map(str, looks)) if looks else None,
             last=last,
+            item=item,
             cost=cost,
             scale=scale,
             ledger=self._ledger,

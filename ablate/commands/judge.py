@@ -22,7 +22,19 @@ NEEDED = {
     "metric": "the column of the number that decides.",
     "better": "higher or lower, whichever values of the metric are better.",
 }
-REPEATED = ("arm", "seed", "metric", "better", "last", "cost", "base", "scale", "margin", "looks")
+REPEATED = (
+    "arm",
+    "seed",
+    "metric",
+    "better",
+    "last",
+    "item",
+    "cost",
+    "base",
+    "scale",
+    "margin",
+    "looks",
+)
 EXAMPLE = "ablate judge results.csv --arm model --seed seed --metric acc --better higher"
 
 
@@ -63,6 +75,9 @@ def _column_options(columns: argparse._ArgumentGroup) -> None:
     )
     columns.add_argument(
         "--last", metavar="COLUMN", help="of several rows of a run, take the one with the largest"
+    )
+    columns.add_argument(
+        "--item", metavar="COLUMN", help="of several rows of a run, take the mean over these items"
     )
     columns.add_argument("--cost", metavar="COLUMN", help="what a run cost, in any unit")
 
@@ -115,7 +130,7 @@ def judge(options: argparse.Namespace) -> str:
     """Judge what the options name, and return the table in the chosen format."""
     from ablate.compare.table import numbers
     from ablate.compare.table.study_table import study_table
-    from ablate.judging.judge import Question, judged, keep
+    from ablate.judging.judge import Question, check_name, judged, keep
     from ablate.judging.rows import Columns
 
     columns = Columns(
@@ -124,6 +139,7 @@ def judge(options: argparse.Namespace) -> str:
         metric=options.metric,
         cost=options.cost,
         last=options.last,
+        item=options.item,
     )
     question = Question(
         columns=columns,
@@ -136,8 +152,10 @@ def judge(options: argparse.Namespace) -> str:
         command=_command(options),
     )
     source, records = _read(options)
+    if options.keep is not None:
+        check_name(options.keep)
     material = judged(records, question, source)
-    if options.keep:
+    if options.keep is not None:
         _deliver(keep(material, _options.workspace(options).store, options.keep), options)
     if options.format == "json":
         return json.written(answer(material.summary))

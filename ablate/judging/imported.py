@@ -15,7 +15,8 @@ from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
-from ablate.judging.rows import Row
+from ablate.judging.rows import LOST, RUNNING, Row
+from ablate.judging.variants import values_of
 from ablate.results.sizes import size_on_scale
 from ablate.results.spread import mean, spread
 from ablate.store.epoch import Epoch
@@ -30,11 +31,6 @@ NOTHING: Mapping[str, Any] = {  # of a study of ablate's
     "question": "", "paper": "", "tables": (), "file": "",
     "corpus": "", "corpus_digest": "", "level": "",
 }  # fmt: skip
-IN_ORDER = (
-    "Without seeds, the arms' runs are paired in the order of rows. That is fair only if all runs "
-    "are independent and the order says nothing of the results: then the pairs are arbitrary, and "
-    "the test is right and merely weaker than one of shared seeds."
-)
 DEAR = 1.1  # an arm that costs this many times as much as its base is a caution
 
 
@@ -69,11 +65,12 @@ def imported(
     command: str = "",
     margin: str | float | None = None,
     plan: Planned = Planned(),
-    in_order: bool = False,
+    notes: Sequence[str] = (),
 ) -> Imported:
     """The study that these rows are of; `base` is the arm that others are compared with."""
     seeds = _in_order({row.seed for row in rows}, plan.seen)
-    trials = [_trial(row, seeds.index(row.seed), _key(source), metric) for row in rows]
+    at = {seed: index for index, seed in enumerate(seeds)}
+    trials = [_trial(row, at[row.seed], _key(source), metric) for row in rows]
     names = _base_first(dict.fromkeys(row.arm for row in rows), base)
     record = StudyRecord(
         name=_key(source),
@@ -83,9 +80,9 @@ def imported(
         base_arm=base,
         arms=tuple(ArmRecord(name=name) for name in names),
         trials=tuple(
-            _planned(trial, seeds.index(row.seed)) for trial, row in zip(trials, rows, strict=True)
+            _planned(trial, at[row.seed]) for trial, row in zip(trials, rows, strict=True)
         ),
-        notes=(*([IN_ORDER] if in_order else []), *_notes(rows, base)),
+        notes=(*notes, *_notes(rows, base)),
         judged_by=metric,
         margin=size_on_scale("margin", margin, metric, source),
         looks=plan.looks,
@@ -94,14 +91,13 @@ def imported(
         **NOTHING,
     )
     pairs = zip(trials, rows, strict=True)
-    return Imported(record, {trial.id: _journal(trial, row, metric) for trial, row in pairs})
+    ended = ((trial, row) for trial, row in pairs if row.state not in RUNNING)
+    return Imported(record, {trial.id: _journal(trial, row, metric) for trial, row in ended})
 
 
 def pairs_with(rows: Sequence[Row], base: str) -> dict[str, int]:
     """Arm -> how many seeds it shares with the base; without the base."""
-    seeds: dict[str, set[str]] = {}
-    for row in rows:
-        seeds.setdefault(row.arm, set()).add(row.seed)
+    seeds = {arm: set(values) for arm, values in values_of(rows).items()}
     return {arm: len(own & seeds[base]) for arm, own in seeds.items() if arm != base}
 
 
@@ -177,6 +173,10 @@ def _trial(row: Row, index: int, key: str, metric: Metric) -> Trial:
 
 
 def _journal(trial: Trial, row: Row, metric: Metric) -> Journal:
+    if row.state:
+        which = "the worker process" if row.state in LOST else "its run"
+        reason = f"{which} {row.state}, as its row says"
+        return Journal(trial, outcome=Outcome(status=Status.FAILED, reason=reason))
     if row.value is None:
         reason = "its row has no finite number"
         return Journal(trial, outcome=Outcome(status=Status.DIVERGED, reason=reason))

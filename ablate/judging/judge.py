@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -9,13 +10,15 @@ from typing import Any
 
 from ablate.compare.material import Material
 from ablate.compare.study_summary import StudySummary, opened
-from ablate.compare.table.summary import summarise
-from ablate.errors import ConfigError, unknown
+from ablate.compare.table.summary import ALPHA, summarise
+from ablate.errors import ConfigError, unknown, wrong_value
 from ablate.judging import files
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
-from ablate.judging.ledger import Ledger, held
-from ablate.judging.rows import Columns, Records, Row, checked
+from ablate.judging.ledger import Known, Ledger, held
+from ablate.judging.rows import Columns, Records, Row
+from ablate.judging.runs import checked
 from ablate.results.check_looks import check_looks
+from ablate.results.replication import counted
 from ablate.store import study_record
 from ablate.store.store import Store
 
@@ -46,6 +49,7 @@ def judge(
     margin: str | float | None = None,
     looks: Sequence[int] = (),
     last: str | None = None,
+    item: str | None = None,
     cost: str | None = None,
     ledger: str | None = None,
 ) -> StudySummary:
@@ -64,11 +68,12 @@ def judge(
         margin: A difference too small to matter: arms within it are called the same.
         looks: The numbers of seeds at which results are looked at, as planned before the first.
         last: Of several rows of a run, take the one with the largest number in this column.
+        item: Of several rows of a run, take the mean over the items that this column names.
         cost: The column of what a run cost, in any unit: arms of unequal cost are named.
-        ledger: A file that counts every variant that was ever judged against this base.
+        ledger: A file that counts every variant that was ever judged.
     """
     names = (arm,) if isinstance(arm, str) else tuple(arm)
-    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last)
+    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last, item=item)
     question = Question(
         columns=columns,
         better=better,
@@ -84,14 +89,18 @@ def judge(
 
 def judged(records: Records, question: Question, source: str) -> Material:
     """The rows as a study with its summary; what the ledger knows is taken into account."""
-    rows = checked(records, question.columns, source)
+    runs = checked(records, question.columns, source)
+    rows = runs.rows
     names = list(dict.fromkeys(row.arm for row in rows))
     base = names[0] if question.base is None else question.base
     if base not in names:
         raise ConfigError(unknown("arm", base, names, f"{source}: base"))
     metric = metric_of(question.columns.metric, question.better, question.scale, rows)
     with held(question.ledger) if question.ledger else nullcontext() as ledger:
-        plan = _plan(rows, question, ledger, base, source)
+        known = ledger.known(rows, base, metric.shown) if ledger else None
+        if known is not None:
+            rows = known.with_earlier(rows, base)
+        plan = _plan(rows, question, ledger, known, base, source)
         study = imported(
             rows,
             metric,
@@ -100,30 +109,37 @@ def judged(records: Records, question: Question, source: str) -> Material:
             command=question.command,
             margin=question.margin,
             plan=plan,
-            in_order=question.columns.seed is None,
+            notes=runs.notes,
         )
-        if ledger is not None:
-            study = _as_remembered(study, rows, ledger, base, plan.looks)
+        if ledger is not None and known is not None:
+            study = _as_remembered(study, known)
+            ledger.add(known, plan.looks)
     return Material(summarise(study.record, study.journals), study.journals)
 
 
 def _plan(
-    rows: Sequence[Row], question: Question, ledger: Ledger | None, base: str, source: str
+    rows: Sequence[Row],
+    question: Question,
+    ledger: Ledger | None,
+    known: Known | None,
+    base: str,
+    source: str,
 ) -> Planned:
     """The planned looks, and those that were made: now, and before as far as a ledger knows."""
-    now = set(pairs_with(rows, base).values())
+    pairs = pairs_with(rows, base)
+    now = set(pairs.values())
     if question.looks:
         last = max(question.looks)
         check_looks(question.looks, last, "seeds", f"{source}: --looks")
-    if ledger is None:
+    if ledger is None or known is None:
         # A log grows at its end, so an earlier look had the seeds of its first rows.
         seen = tuple(dict.fromkeys(row.seed for row in rows)) if question.looks else ()
         return Planned(looks=question.looks, made=_sorted(now if question.looks else ()), seen=seen)
-    name = question.columns.metric
-    looks = ledger.planned(rows, base, name, question.looks)
-    before = {num for known in ledger.history(rows, base, name).values() for num in known.looks}
-    made = _sorted(before | now if looks or before - now else ())
-    return Planned(looks=looks, made=made, seen=ledger.seen(rows, base, name))
+    looks = ledger.planned(known, question.looks)
+    before = {num for made in known.looks.values() for num in made}
+    again = any({*made} - {pairs[arm]} for arm, made in known.looks.items())
+    made = _sorted(before | now if looks or again else ())
+    return Planned(looks=looks, made=made, seen=known.seen)
 
 
 def _sorted(numbers: Iterable[int]) -> tuple[int, ...]:
@@ -136,6 +152,13 @@ def draw(ledger: str, num: int) -> list[str]:
         return opened_ledger.draw(num)
 
 
+def check_name(name: str) -> None:
+    """Refuse a name of a study that cannot be a folder's."""
+    if not re.fullmatch(r"[^./\\@\s\x00-\x1f\ud800-\udfff][^/\\@\x00-\x1f\ud800-\udfff]*", name):
+        expected = "text without / \\ @ that does not start with . or a space"
+        raise ConfigError(wrong_value("--keep", name, expected))
+
+
 def keep(material: Material, store: Store, name: str) -> str:
     """Store judged results as a study, so that tables, pages and comparisons have it."""
     record = replace(material.record, name=name)
@@ -145,35 +168,35 @@ def keep(material: Material, store: Store, name: str) -> str:
     return record.key
 
 
-def _as_remembered(
-    study: Imported, rows: Sequence[Row], ledger: Ledger, base: str, looks: tuple[int, ...]
-) -> Imported:
-    """The study with what the ledger knows of its variants; the ledger then records the study."""
-    metric = study.record.metric.shown
-    history = ledger.history(rows, base, metric)
-    held_out = ledger.held_out(rows, base, metric)
-    before = max((known.others for known in history.values()), default=0)
-    notes = list(study.record.notes)
-    if before:
-        variants = "1 other variant" if before == 1 else f"{before} other variants"
-        notes.append(
-            f"The ledger knows {variants} judged against '{base}': the correction counts them."
-        )
-    if held_out:
-        notes.append(
-            "All seeds were drawn by the ledger, and no variant was judged on them before."
-        )
-    ledger.add(rows, base, metric, looks)
-    return replace(study, record=replace(study.record, judged_before=before, notes=tuple(notes)))
+def _as_remembered(study: Imported, known: Known) -> Imported:
+    """The study with what the ledger knows of its variants."""
+    record, others = study.record, known.others
+    kind = "confirmation" if known.held_out else "variant"
+    counted_as = dict(known.counts_as)
+    factors = ", ".join(f"{arm} {num:,}" for arm, num in counted_as.items())
+    notes = [*record.notes]
+    if known.held_out:
+        notes.append("All seeds were drawn by the ledger, and no other variant was judged on them.")
+    notes.append(
+        f"The ledger knows {counted(others, f'other {kind}')}. The k-th {kind} is judged at "
+        f"{100 * ALPHA:g}% / (k (k + 1)), so that all of them, however many follow, err in "
+        f"{100 * ALPHA:g}%. As so many comparisons an arm counts: {factors}."
+    )
+    record = replace(record, judged_before=others, counted_as=counted_as, notes=tuple(notes))
+    return replace(study, record=record)
 
 
 def _records(results: Any) -> tuple[str, Records]:
     """The name of what was given, and its rows."""
     if isinstance(results, str) or hasattr(results, "__fspath__"):
         return str(results), files.read(str(results))
+    try:
+        files.refuse_doubled(getattr(results, "column_names", getattr(results, "columns", ())))
+    except ValueError as error:
+        raise ConfigError(f"these results cannot be read: {error}.") from None
     for method in ("to_pylist", "to_dicts"):  # Arrow, polars
         if hasattr(results, method):
-            return "the table", getattr(results, method)()
+            return "the table", [*map(files.flat, getattr(results, method)())]
     if hasattr(results, "to_dict"):  # pandas
         return "the data frame", results.to_dict("records")
     rows = list(results)
@@ -182,4 +205,4 @@ def _records(results: Any) -> tuple[str, Records]:
             "these results cannot be read. Expected a data frame, an Arrow table, a list of "
             "mappings from column to value, or the name of a file."
         )
-    return "the rows", rows
+    return "the rows", [*map(files.flat, rows)]

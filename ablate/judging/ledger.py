@@ -1,51 +1,69 @@
-"""Remembers every variant that was ever judged against a base, and the seeds it gave out.
+"""Remembers every variant that was ever judged, and the seeds it gave out.
 
 The best of forty tries looks good by luck alone. A judge who sees one try at a time cannot know
 that there were forty, so a ledger counts them: a file with one line of JSON for each judgement,
-which is only ever added to. Verdicts are corrected over all variants in it, and an arm that is
-judged again with more seeds is judged by a test that allows for it.
-
-A variant is its results and not its name: if the result on a seed that was judged before is another
-one now, it is of another variant.
+which is only ever added to. All variants in it share one error (`variants.py`), whatever their
+bases and columns are called, and a variant that is judged again on further seeds is judged on all
+its seeds, by a test that allows for it. Confirmations on held-out seeds share an error of their
+own, in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
+import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
+from ablate.config import typed
 from ablate.errors import ConfigError, DamagedError, StoreError
+from ablate.judging.lines import Lines
 from ablate.judging.rows import Row
+from ablate.judging.variants import Family, Judged, Variant, comparisons, values_of
 from ablate.store.locks import locked
 
 LARGEST_SEED = 2**31 - 1  # what every framework takes
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One variant, as it was judged once. `values`: seed -> value, None where a run has none."""
+class Known:
+    """What a ledger knows of the arms of some rows."""
 
-    base: str
-    metric: str
-    arm: str
-    values: Mapping[str, float | None]
-    when: str
-    looks: Sequence[int] = ()  # planned when it was judged first
+    judged: Sequence[Judged]  # each arm without the base, as the rows have it
+    variants: Mapping[str, Variant]  # arm -> as it was judged before; without those that are new
+    others: int  # variants that share the error, and are not among these arms
+    counts_as: Mapping[str, int]  # arm -> comparisons
 
+    @property
+    def held_out(self) -> bool:
+        """Return whether it is a confirmation, on seeds that nobody had seen."""
+        return self.judged[0].held_out
 
-@dataclass(frozen=True)
-class History:
-    """What a ledger knows of one variant and of all others that were judged against its base."""
+    @property
+    def looks(self) -> dict[str, tuple[int, ...]]:
+        """Arm -> the numbers of pairs at which it was judged before."""
+        return {arm: variant.looks for arm, variant in self.variants.items()}
 
-    looks: tuple[int, ...]  # numbers of seeds at which the variant was judged before
-    others: int  # variants that are not judged now
+    @property
+    def seen(self) -> tuple[str, ...]:
+        """The seeds in the order in which they were judged."""
+        return tuple(dict.fromkeys(chain.from_iterable(v.values for v in self.variants.values())))
+
+    def with_earlier(self, rows: Sequence[Row], base: str) -> list[Row]:
+        """The rows, and the pairs of earlier judgements that they lack."""
+        have = {(row.arm, row.seed): row for row in rows}
+        for arm, variant in self.variants.items():
+            of_base = variant.of_base or {}
+            for seed in variant.values.keys() & of_base.keys():
+                for name, values in ((arm, variant.values), (base, of_base)):
+                    row = Row(arm=name, seed=seed, value=values[seed], cost=None, place=0, cells={})
+                    have.setdefault((name, seed), row)
+        return list(have.values())
 
 
 @contextlib.contextmanager
@@ -57,8 +75,8 @@ def held(file: str) -> Iterator[Ledger]:
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(lock, remove=True))
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise StoreError(f"the ledger {file} cannot be locked by {lock}: {reason}.") from error
         yield Ledger(file)
 
@@ -67,36 +85,46 @@ class Ledger:
     """The lines of a ledger's file, which need not exist yet."""
 
     def __init__(self, file: str) -> None:
-        self._file = Path(file)
-        self._judged: list[Judged] = []
-        self._drawn: list[str] = []
-        for number, line in enumerate(self._lines(), 1):
+        self._file = file
+        self._lines = Lines(file, "the ledger")
+        self._families = {False: Family(), True: Family()}  # held out, or not
+        self._seen: set[str] = set()  # seeds
+        self._drawn: set[str] = set()
+        for number, line in self._lines.read():
             self._take(line, number)
 
-    def history(self, rows: Sequence[Row], base: str, metric: str) -> dict[str, History]:
+    def known(self, rows: Sequence[Row], base: str, metric: str) -> Known:
         """What is known of each arm of these rows, without the base."""
-        matched = self._matched(rows, base, metric)
-        known = {id(variant) for variant in matched.values() if variant is not None}
-        others = len(self._variants(base, metric)) - len(known)
-        return {
-            arm: History(() if variant is None else variant.looks, others)
-            for arm, variant in matched.items()
-        }
+        values = values_of(rows)
+        of_base = values.pop(base)
+        judged = [Judged(base, metric, arm, own, "", (), of_base) for arm, own in values.items()]
+        confirmed = self._matched(judged, held_out=True)
+        held_out = {row.seed for row in rows} <= self._drawn and all(
+            seed not in self._seen or (one.arm in confirmed and seed in confirmed[one.arm].values)
+            for one in judged
+            for seed in one.values
+        )
+        variants = confirmed if held_out else self._matched(judged, held_out=False)
+        num = self._families[held_out].num
+        new = comparisons(num, len(judged) - len(variants))
+        counts = {j.arm: variants[j.arm].counts_as if j.arm in variants else new for j in judged}
+        judged = [replace(j, held_out=held_out, counts_as=counts[j.arm]) for j in judged]
+        return Known(judged, variants, num - len(variants), counts)
 
-    def _matched(self, rows: Sequence[Row], base: str, metric: str) -> dict[str, _Variant | None]:
+    def _matched(self, judged: Sequence[Judged], *, held_out: bool) -> dict[str, Variant]:
         """Arm -> the variant that it was judged as before."""
-        variants = self._variants(base, metric)
-        matched = {
-            arm: _matching(arm, own, variants) for arm, own in _values(rows).items() if arm != base
-        }
-        return {arm: None if at is None else variants[at] for arm, at in matched.items()}
+        matched: dict[str, Variant] = {}
+        of_base = dict(judged[0].of_base or {}) if judged else {}
+        for one in judged:
+            variant = self._families[held_out].matching(replace(one, of_base=of_base))
+            if variant is not None:
+                matched[one.arm] = variant
+                of_base = {**(variant.of_base or {}), **of_base}  # one base for all arms
+        return matched
 
-    def planned(
-        self, rows: Sequence[Row], base: str, metric: str, looks: tuple[int, ...]
-    ) -> tuple[int, ...]:
+    def planned(self, known: Known, looks: tuple[int, ...]) -> tuple[int, ...]:
         """The looks that were planned for these arms before any of them was judged."""
-        known = self._matched(rows, base, metric)
-        plans = {variant.planned for variant in known.values() if variant}
+        plans = {variant.planned for variant in known.variants.values()}
         first = next(iter(plans)) if len(plans) == 1 else () if plans else looks
         if looks and looks != first:
             was = f"looks at {', '.join(map(str, first))} seeds" if first else "one look"
@@ -107,117 +135,53 @@ class Ledger:
             )
         return first
 
-    def seen(self, rows: Sequence[Row], base: str, metric: str) -> tuple[str, ...]:
-        """The seeds of these arms in the order in which they were judged."""
-        known = self._matched(rows, base, metric).values()
-        return tuple(dict.fromkeys(seed for v in known if v for seed in v.values))
-
-    def add(self, rows: Sequence[Row], base: str, metric: str, looks: tuple[int, ...] = ()) -> None:
+    def add(self, known: Known, looks: tuple[int, ...] = ()) -> None:
         """Write down that these arms were judged; what is there already is not written again."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        said = {(j.base, j.metric, j.arm, *sorted(j.values.items())) for j in self._judged}
-        for arm, values in _values(rows).items():
-            if arm != base and (base, metric, arm, *sorted(values.items())) not in said:
-                judged = Judged(base, metric, arm, values, when, looks)
-                self._append({"judged": asdict(judged)})
-                self._judged.append(judged)
+        new = [
+            replace(one, when=when, looks=looks)
+            for one in known.judged
+            if one.values
+            and (one.arm not in known.variants or not known.variants[one.arm].knows(one))
+        ]
+        if new:
+            self._lines.append([{"judged": asdict(one)} for one in new])
+        for one in new:
+            self._count(one)
 
     def draw(self, num: int) -> list[str]:
         """Seeds that nobody has seen, for a confirmation. Each is given out once."""
-        known = {seed for judged in self._judged for seed in judged.values} | {*self._drawn}
+        known = self._seen | self._drawn
         seeds: list[str] = []
         while len(seeds) < num:
             seed = str(secrets.randbelow(LARGEST_SEED) + 1)
             if seed not in known:
                 known.add(seed)
                 seeds.append(seed)
-        self._append({"drawn": seeds})
-        self._drawn += seeds
+        self._lines.append([{"drawn": seeds}])
+        self._drawn |= {*seeds}
         return seeds
 
-    def held_out(self, rows: Sequence[Row], base: str, metric: str) -> bool:
-        """Return whether all seeds were given out by `draw`, and no variant was judged on them."""
-        seeds = {row.seed for row in rows}
-        spent = {
-            seed
-            for judged in self._judged
-            if (judged.base, judged.metric) == (base, metric)
-            for seed in judged.values
-        }
-        return seeds <= {*self._drawn} - spent
-
-    def _variants(self, base: str, metric: str) -> list[_Variant]:
-        variants: list[_Variant] = []
-        for judged in self._judged:
-            if (judged.base, judged.metric) == (base, metric):
-                at = _matching(judged.arm, judged.values, variants)
-                if at is None:
-                    variants.append(_Variant(judged.arm, {}, (), tuple(judged.looks)))
-                    at = len(variants) - 1
-                variants[at] = variants[at].seen(judged.values)
-        return variants
-
-    def _lines(self) -> list[str]:
-        try:
-            return self._file.read_text("utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"the ledger {self._file} cannot be read: {error}") from error
-
-    def _take(self, line: str, number: int) -> None:
+    def _take(self, line: bytes, number: int) -> None:
         try:
             entry = json.loads(line)
             if "judged" in entry:
-                self._judged.append(Judged(**entry["judged"]))
+                self._count(_finite(typed.read(Judged, entry["judged"])))
             else:
-                self._drawn += map(str, entry["drawn"])
-        except (ValueError, TypeError, KeyError) as error:
+                self._drawn |= {*map(str, entry["drawn"])}
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise DamagedError(
                 f"the ledger {self._file} is damaged in line {number}: {error}. A ledger that "
                 "forgets judges too kindly: restore it from a copy, or mend the line."
             ) from error
 
-    def _append(self, entry: Mapping[str, Any]) -> None:
-        """Add a line and have it on the disk before anything is said of it."""
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            reason = error.strerror or error
-            raise StoreError(f"the ledger {self._file} cannot be written: {reason}.") from error
+    def _count(self, judged: Judged) -> None:
+        self._families[judged.held_out].take(judged)
+        self._seen |= {*judged.values, *(judged.of_base or ())}
 
 
-@dataclass(frozen=True)
-class _Variant:
-    """A variant over all its judgements."""
-
-    arm: str
-    values: Mapping[str, float | None]
-    looks: tuple[int, ...]  # that were made
-    planned: tuple[int, ...]
-
-    def seen(self, values: Mapping[str, float | None]) -> _Variant:
-        looks = (*self.looks, len(values))
-        return _Variant(self.arm, {**self.values, **values}, looks, self.planned)
-
-
-def _matching(
-    arm: str, values: Mapping[str, float | None], variants: Sequence[_Variant]
-) -> int | None:
-    """Which variant this is: one of the same name whose results on shared seeds are the same."""
-    for at, known in enumerate(variants):
-        shared = known.values.keys() & values.keys()
-        if known.arm == arm and all(known.values[seed] == values[seed] for seed in shared):
-            return at
-    return None
-
-
-def _values(rows: Sequence[Row]) -> dict[str, dict[str, float | None]]:
-    by_arm: dict[str, dict[str, float | None]] = {}
-    for row in rows:
-        by_arm.setdefault(row.arm, {})[row.seed] = row.value
-    return by_arm
+def _finite(judged: Judged) -> Judged:
+    values = (*judged.values.values(), *(judged.of_base or {}).values())
+    if not all(value is None or math.isfinite(value) for value in values):
+        raise ValueError("its values are not all finite")
+    return judged

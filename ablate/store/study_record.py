@@ -132,6 +132,8 @@ class StudyRecord:
     changed: str = ""  # options of the command line that changed the scale
     imported: str = ""  # where its results come from, if they were not made here
     judged_before: int = 0  # variants that a ledger knows, and that are not in this table
+    # Arm -> as how many comparisons its test counts, where a ledger says so.
+    counted_as: Mapping[str, int] = field(default_factory=dict)
     settings_of: str = ""  # the scale whose searches found the arms' settings
     num_searches: int | None = None  # of that scale, for each arm
     column: str = ""  # of recipes, if the scale names one; older records do not say so

@@ -287,8 +287,8 @@ def test_runs_of_mlflow_and_trials_of_optuna(tmp_path: Path, capsys: pytest.Capt
     experiment = client.create_experiment("sweep", str(tmp_path / "artifacts"))
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(storage=storage, study_name="sweep")
-    for row in THREE:
-        run = client.create_run(experiment)
+    for number, row in enumerate(THREE):
+        run = client.create_run(experiment, start_time=1_000 + number)
         client.log_param(run.info.run_id, "model", row["model"])
         client.log_param(run.info.run_id, "seed", row["seed"])
         client.log_metric(run.info.run_id, "acc", row["acc"])
@@ -300,11 +300,176 @@ def test_runs_of_mlflow_and_trials_of_optuna(tmp_path: Path, capsys: pytest.Capt
     tables = []
     value = [*OPTIONS[:3], "value", *OPTIONS[4:]]
     for asked in (
-        ["mlflow:sweep", *OPTIONS, "--base", "plain", "--mlflow", uri],
+        ["mlflow:sweep", *OPTIONS, "--mlflow", uri],
         ["optuna:sweep", *value, "--searches", storage],
     ):
         assert main(["judge", *asked, "--format", "json"]) == 0
         found = json.loads(capsys.readouterr().out)
+        assert found["base_arm"] == "plain"  # which was logged first
         tables.append({row["arm"]: (row["verdict"], row.get("p_holm")) for row in found["arms"]})
     assert tables[0]["wide"] == tables[1]["wide"]
     assert tables[0]["wide"][0] == "better"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("r.csv", "model,acc,acc\n", "two columns of one name, 'acc'"),
+        ("r.csv", "model,seed,acc\nplain,1,0,85\n", "line 2 has 4 cells, and the header 3"),
+        ("r.csv", "model,seed,acc\nplain,1\n", "line 2 has 2 cells, and the header 3"),
+        ("r.jsonl", '{"acc": 1, "acc": 2}\n', "two columns of one name, 'acc'"),
+        ("r.json", '[{"a.b": 1, "a": {"b": 2}}]', "two columns of one name, 'a.b'"),
+    ],
+)
+def test_a_file_that_says_two_things_is_refused(
+    name: str, content: str, error: str, tmp_path: Path
+):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigError) as raised:
+        files.read(str(tmp_path / name))
+    assert error in str(raised.value)
+
+
+def test_a_table_with_two_columns_of_one_name_is_refused(tmp_path: Path):
+    table = pa.table([["plain", "wide"], [0.8, 0.9], [0.7, 0.6]], names=["model", "acc", "acc"])
+    parquet.write_table(table, tmp_path / "r.parquet")
+    for results in (table, str(tmp_path / "r.parquet")):
+        with pytest.raises(ConfigError, match="two columns of one name, 'acc'"):
+            ablate.judge(results, **ASKED)
+
+
+def test_empty_cells_may_follow_a_line(tmp_path: Path):
+    lines = ["model,seed,acc,,"] + [f"{r['model']},{r['seed']},{r['acc']},,," for r in THREE]
+    (tmp_path / "r.csv").write_text("\n".join(lines))
+    judged = ablate.judge(tmp_path / "r.csv", **ASKED)
+    assert judged.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
+
+
+@pytest.mark.parametrize("value", [1e308, -1e200, 10**400, float("inf")])
+def test_a_number_too_large_to_compute_with_has_diverged(value: float):
+    records = [{**row, "acc": value} if at == 7 else row for at, row in enumerate(THREE)]
+    comparison = ablate.judge(records, **ASKED).arm("wide").comparison
+    assert comparison is not None
+    assert comparison.reason == "lost seeds"
+
+
+@pytest.mark.parametrize("column", ["model", "seed"])
+def test_a_name_that_no_file_can_hold_is_refused(column: str):
+    records = [{**row, column: "\ud800"} if at == 7 else row for at, row in enumerate(THREE)]
+    with pytest.raises(ConfigError, match=f"row 8: {column} = "):
+        ablate.judge(records, **ASKED)
+
+
+def with_items(num: int = 4) -> list[dict[str, Any]]:
+    """The runs, each measured on items whose mean is the run's number."""
+    around = np.linspace(-0.3, 0.3, num)
+    return [{**r, "doc_id": at, "acc": r["acc"] + a} for r in THREE for at, a in enumerate(around)]
+
+
+def test_the_mean_over_its_items_is_a_runs_number():
+    summary, known = (
+        ablate.judge(with_items(), **ASKED, item="doc_id"),
+        ablate.judge(THREE, **ASKED),
+    )
+    for arm in ("wide", "drop"):
+        ours, theirs = summary.arm(arm).comparison, known.arm(arm).comparison
+        assert ours.difference.deltas == pytest.approx(theirs.difference.deltas)  # type: ignore[union-attr]
+    assert any("mean over its 4 values of 'doc_id'" in note for note in summary.record.notes)
+    bare = [{key: value for key, value in row.items() if key != "seed"} for row in with_items()]
+    in_order = ablate.judge(bare, **ASKED, seed=None, item="doc_id")
+    assert in_order.arm("wide").comparison == summary.arm("wide").comparison
+
+
+@pytest.mark.parametrize(
+    ("records", "more", "error"),
+    [
+        (with_items(), {}, "--item COLUMN takes their mean"),
+        (with_items(), {"seed": "doc_id"}, "Then --seed seed --item doc_id takes the mean"),
+        (with_items(), {"seed": "doc_id", "last": "seed"}, "would drop all seeds but one"),
+        (with_items(), {"seed": "doc_id", "item": "seed"}, "would take seeds for items"),
+        (
+            with_items()[:-1],
+            {"item": "doc_id"},
+            "seed 5 lacks doc_id 3 (row 4), unlike arm 'plain'",
+        ),
+        ([*with_items(), with_items()[9]], {"item": "doc_id"}, "rows 10 and 73 are both of"),
+        (
+            [{**r, "acc": None} if at == 9 else r for at, r in enumerate(with_items())],
+            {"item": "doc_id"},
+            "has no number in row 10",
+        ),
+    ],
+)
+def test_items_are_not_taken_for_runs(records: Any, more: Any, error: str):
+    with pytest.raises(ConfigError) as raised:
+        ablate.judge(records, **{**ASKED, **more})
+    assert error in str(raised.value)
+
+
+def test_rows_that_do_not_count_are_counted():
+    early = [{**row, "step": 1, "acc": 0.1} for row in THREE]
+    steps = [*early, *({**row, "step": 2} for row in THREE)]
+    (note,) = ablate.judge(steps, **ASKED, last="step").record.notes
+    assert note.startswith("18 of 36 rows count")
+
+
+@pytest.mark.parametrize("state", ["crashed", "failed", "running"])
+def test_a_run_that_did_not_finish_has_not_diverged(state: str):
+    """Weights & Biases exports the state of a run, and a number that is not final."""
+    ended = [{**row, "State": "finished"} for row in THREE]
+    records = [{**r, "State": state, "acc": 0.1} if at == 7 else r for at, r in enumerate(ended)]
+    summary = ablate.judge(records, **ASKED)
+    wide = summary.arm("wide")
+    assert wide.counts.diverged == 0
+    assert wide.counts.failed == (state != "running")
+    assert wide.comparison.difference.num_pairs == 5  # type: ignore[union-attr]
+    assert any(f"wide seed 1 ({state})" in note for note in summary.record.notes)
+    assert ("Run them again" in str(summary.record.notes)) == (state == "crashed")
+    assert ablate.judge(ended, **ASKED).arm("wide").comparison == (
+        ablate.judge(THREE, **ASKED).arm("wide").comparison
+    )
+
+
+def test_a_run_that_did_not_finish_is_not_in_the_ledger(tmp_path: Path):
+    ledger = str(tmp_path / "ledger.jsonl")
+    crashed = [{**r, "State": "crashed"} if at == 7 else r for at, r in enumerate(THREE)]
+    for records in (crashed, THREE):
+        summary = ablate.judge(records, **ASKED, ledger=ledger)
+    assert summary.num_comparisons == 2
+
+
+@pytest.mark.parametrize("named", ["seed_{}", "Seed {}", "acc_seed{}", "acc/seed={}"])
+def test_a_column_for_each_seed_is_read(named: str, tmp_path: Path):
+    wide = [
+        {"model": arm, **{named.format(s): v for s, v in enumerate(by_arm(THREE, arm).tolist())}}
+        for arm in ("plain", "wide", "drop")
+    ]
+    judged = ablate.judge(written(tmp_path / "r.csv", wide), **ASKED)
+    assert judged.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
+
+
+def test_nested_values_have_names_with_dots(tmp_path: Path):
+    nested = [{"config": {"model": r["model"], "seed": r["seed"]}, "eval": {"acc": r["acc"]}}
+              for r in THREE]  # fmt: skip
+    asked = {"arm": "config.model", "seed": "config.seed", "metric": "eval.acc", "better": "higher"}
+    known = ablate.judge(THREE, **ASKED).arm("wide").comparison
+    for kind in ("json", "jsonl", "parquet"):
+        file = written(tmp_path / f"r.{kind}", nested)
+        assert ablate.judge(file, **asked).arm("wide").comparison == known
+    assert ablate.judge(nested, **asked).arm("wide").comparison == known
+
+
+def test_a_storage_that_is_missing_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for storage in (f"sqlite:///{tmp_path}/none.db", f"{tmp_path}/none.log"):
+        assert main(["judge", "optuna:sweep", *OPTIONS, "--searches", storage]) == 2
+        assert "there is no file" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("name", ["\udcff", "", "../x", "a@b"])
+def test_results_are_kept_under_a_name_that_a_folder_can_have(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file, place = written(tmp_path / "sweep.csv", THREE), ["--workspace", str(tmp_path / "w")]
+    assert main(["judge", file, *OPTIONS, "--keep", name, *place]) == 2
+    assert "--keep = " in capsys.readouterr().err

@@ -135,7 +135,7 @@ class Judge:
     def keeping(self, differences: Sequence[Difference | None], family: Family) -> list[int]:
         """The positions of the differences that keep their share."""
         found = enumerate(differences)
-        return [index for index, d in found if d is not None and self.keeps(d, family.num)]
+        return [at for at, d in found if d is not None and self.keeps(d, family.num_for(at))]
 
     def _margin_tested(
         self, test: Callable[..., bool], difference: Difference, family: int
@@ -155,14 +155,15 @@ def compared(arms: Sequence[ArmResult], judge: Judge, family: Family) -> list[Ar
     keeping = judge.keeping(differences, family)
     corrected = family.corrected([d and d.p for d in differences], keeping)[0]
     comparisons = {}
-    for (arm, base), difference, p in zip(pairs, differences, corrected, strict=True):
+    tests = zip(pairs, differences, corrected, strict=True)
+    for at, ((arm, base), difference, p) in enumerate(tests):
         if difference is not None:
             verdict = statistics.verdict(difference, p, judge.alpha)
             reason = _reservation(arm, base, difference, verdict, judge)
             losses = [base.values[index] for index in shared_seeds([arm, base])]
             possible = possible_changes(losses, judge.metric)
             comparisons[arm.name] = judge.comparison(
-                difference, p, reason, family.num, possible=possible
+                difference, p, reason, family.num_for(at), possible=possible
             )
     best = _best(arms, judge)
     if best in comparisons and comparisons[best].verdict != Verdict.BETTER:

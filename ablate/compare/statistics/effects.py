@@ -47,6 +47,9 @@ def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> F
     # Arms without a result yet count too: a half-run table is no more generous than the whole.
     num_arms = sum(arm.is_tested for arm in arms) + judge.judged_before
     design = design_of(record, [arm.name for arm in arms])
+    if record.counted_as:
+        counted_as = (record.counted_as[arm.name] for arm in arms if not arm.is_base)
+        return Family(num_arms, counted_as=tuple(counted_as))
     if design is None or not design.balanced or not shared_seeds(arms):
         return Family(num_arms)
     effects = _contrasted(design.contrasts(), arms, judge)

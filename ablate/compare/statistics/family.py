@@ -28,18 +28,24 @@ class Family:
     effects: tuple[float | None, ...] = ()  # p of main effects and interactions
     # Which of these keep their share: for simple effects, or for the word `same`.
     opening: frozenset[int] = frozenset()
+    # As how many comparisons the test of each arm counts, if a ledger gave out shares of the error.
+    counted_as: tuple[int, ...] = ()
 
     @property
     def num(self) -> int:
         """How many tests are corrected together."""
         return self.num_arms + len(self.effects)
 
+    def num_for(self, arm: int) -> int:
+        """As how many comparisons the test of the arm at this position counts."""
+        return self.counted_as[arm] if self.counted_as else self.num
+
     def corrected(
         self, arms: Ps, keeping: Collection[int] = ()
     ) -> tuple[list[float | None], list[float | None]]:
         """The corrected p of the arms, and of the effects; some arms keep their share."""
         keeping = [*keeping, *(len(arms) + index for index in self.opening)]
-        adjusted = statistics.holm([*arms, *self.effects], self.num, keeping)
+        adjusted = statistics.holm([*arms, *self.effects], self.counted_as or self.num, keeping)
         return adjusted[: len(arms)], adjusted[len(arms) :]
 
     def within(self, p: float | None, interactions: Ps) -> float | None:

@@ -24,6 +24,7 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -147,22 +148,26 @@ def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
 
 
 def holm(
-    p_values: Sequence[float | None], num: int | None = None, keeping: Collection[int] = ()
+    p_values: Sequence[float | None],
+    num: int | Sequence[int] | None = None,
+    keeping: Collection[int] = (),
 ) -> list[float | None]:
     """Holm's step-down adjustment. A missing p counts as 1: planned, without a result yet.
 
     `num` comparisons are planned, if not all of these. Those at the positions `keeping` do not
-    leave their share of the error to the others once they are rejected.
+    leave their share of the error to the others once they are rejected. A number for each: its
+    share of the error is one of so many, where shares are not equal.
     """
     num = len(p_values) if num is None else num
-    known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    nums = [num] * len(p_values) if isinstance(num, int) else num
+    known = sorted((nums[i] * p, p, i) for i, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
-    largest, left = 0.0, num
-    for p, index in known:
+    largest, left = 0.0, Fraction(1)
+    for _, p, index in known:
         # Never below the adjusted value of a smaller p.
-        largest = max(largest, min(1.0, left * p))
+        largest = max(largest, min(1.0, float(nums[index] * left) * p))
         adjusted[index] = largest
-        left -= index not in keeping
+        left -= 0 if index in keeping else Fraction(1, nums[index])
     return adjusted
 
 

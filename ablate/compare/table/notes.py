@@ -198,7 +198,8 @@ def _family(summary: Summary) -> str:
 def _about_same(summary: Summary) -> Iterable[str]:
     """What `same` means, if the study has a margin."""
     if summary.record.margin is not None and summary.looks.as_planned:
-        tests = max(1, summary.family) * max(1, len(summary.looks.planned))
+        family = max(1, summary.family, *summary.record.counted_as.values())
+        tests = family * max(1, len(summary.looks.planned))
         level = 100 * (1 - 2 * summary.alpha / tests)
         yield (
             f"same: less than {shown_size(summary.record.margin, summary.metric)} apart, by two "

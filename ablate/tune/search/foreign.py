@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import optuna
+from sqlalchemy.engine import make_url
 
 from ablate.errors import ConfigError, unknown
 from ablate.redaction import redacted
@@ -27,12 +29,20 @@ def rows(storage: str, study: str) -> list[dict[str, Any]]:
 
 
 def _storage(storage: str) -> Any:
-    """A database by its URL, or a journal's file."""
+    """A database by its URL, or a journal's file. What is not there is not made."""
     if "://" in storage:
-        return optuna.storages.RDBStorage(storage)
+        file = make_url(storage).database if storage.startswith("sqlite") else None
+        _refuse_missing(file)
+        return optuna.storages.RDBStorage(storage, skip_table_creation=True)
     from optuna.storages.journal import JournalFileBackend
 
+    _refuse_missing(storage)
     return optuna.storages.JournalStorage(JournalFileBackend(storage))
+
+
+def _refuse_missing(file: str | None) -> None:
+    if file is not None and not Path(file).is_file():
+        raise FileNotFoundError(f"there is no file {file}")
 
 
 def _row(trial: Any) -> dict[str, Any]:
