@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ablate.config.config import Config
 from ablate.config.identity import Role
-from ablate.data.corpus import Corpus, open_corpus
+from ablate.data.corpus import Corpus, charged, open_corpus
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError, nearest
 from ablate.model.flow import Pass
 from ablate.model.language_model import LanguageModel
@@ -63,7 +63,8 @@ class Subject:
                 f"trial {self.id} is of the task '{self.config.kind.name}', which reads pairs of "
                 "sentences; the analyses read one text. Instead: a trial of a language model."
             )
-        if corpus.digest != self.journal.trial.corpus_digest:  # another text by now
+        own = (corpus.digest, charged(corpus.digest))
+        if self.journal.trial.corpus_digest not in own:  # another text by now
             raise CorpusError(
                 f"the corpus '{corpus.name}' in {self.data} is not the one that trial {self.id} "
                 f"was trained on: its digest is {corpus.digest}, and was "

@@ -7,6 +7,9 @@ from typing import Any, ClassVar
 
 from ablate.config.fields import setting
 
+# Published texts in which `<unk>` already stands for each word that the vocabulary lacks.
+FIXED_VOCABULARY = ("ptb", "wikitext-2", "wikitext-103")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -62,8 +65,14 @@ class CorpusConfig(DataConfig):
 
     @property
     def as_written(self) -> bool:
-        """Return whether the tokens stand for the text itself, so that it has bits per byte."""
-        return self.level != "tree" and not self.lowercase and self.min_count == 1
+        """Return whether the tokens stand for the text itself, so that it has bits per byte.
+
+        Words of a text with a fixed vocabulary do not: nobody knows what its `<unk>` stand for, so
+        a model of words would be judged on a text without unknown words.
+        """
+        if self.level == "tree" or (self.level == "word" and self.name in FIXED_VOCABULARY):
+            return False
+        return not self.lowercase and self.min_count == 1
 
     @property
     def reader(self) -> str:

@@ -12,10 +12,13 @@ Tokens of level `byte` and `bpe` restore the file. Those of `character` and `wor
 with single spaces between them: where the file has more (Penn Treebank has a space at both ends of
 a line), it is counted, and costs nothing.
 
+A word that the training text lacks is spelled: beside the token that stands for the word, each of
+its bytes and its end cost ln 257 nats. So the probabilities of all texts sum to 1 at most, and no
+vocabulary has a word of the test text for nothing. The same holds for characters.
+
 Of pairs of sentences, tokens and bytes are those of the targets: of each one's words with single
-spaces between them, and its line end, which `<eos>` stands for. A word that the vocabulary lacks
-costs its `<unk>`, and then ln 257 nats for each of its bytes and for its end, all of which are
-alike. So the probabilities of all sentences sum to 1 at most, whatever the vocabulary is.
+spaces between them, and its line end, which `<eos>` stands for. There `<unk>` is the token of every
+word that is spelled.
 
 A slice of a split has no file of its own. It counts the bytes that its tokens stand for: a letter's
 own, a word's and one for the space or the line end after it.
@@ -24,7 +27,7 @@ own, a word's and one for the space or the line end after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -35,9 +38,22 @@ SPELLED = math.log(257)  # nats of a byte, or of the end, of a word that is spel
 WHOLE = ("byte", "bpe")  # the levels whose tokens restore the file
 
 
-def bits_per_byte(nll: float, num_tokens: int, num_bytes: int) -> float:
-    """Return the bits that a byte costs, from the mean nats of a token."""
-    return nll * num_tokens / (num_bytes * math.log(2))
+def bits_per_byte(nll: float, num_tokens: int, num_bytes: int, num_spelled: int = 0) -> float:
+    """Return the bits that a byte costs, from the mean nats of a token and what is spelled."""
+    return (nll * num_tokens + num_spelled * SPELLED) / (num_bytes * math.log(2))
+
+
+def spelled(words: Iterable[str]) -> int:
+    """Count what it takes to spell words: their bytes, and an end of each."""
+    return sum(len(word.encode()) + 1 for word in words)
+
+
+def unknown_words(tokens: Tokens, train: Tokens, vocabulary: Sequence[str]) -> Iterable[str]:
+    """Return the words, each as often as it occurs, that the training text lacks."""
+    is_unknown = np.ones(len(vocabulary), bool)
+    is_unknown[train] = False
+    is_unknown[vocabulary.index(EOS)] = False  # every line has one, whatever its words are
+    return (vocabulary[token] for token in tokens[is_unknown[tokens]])
 
 
 def bytes_of_tokens(tokens: Tokens, vocabulary: Sequence[str], level: str) -> int:

@@ -67,7 +67,7 @@ class Corpus(EncodedCorpus):
     def num_bytes(self) -> Mapping[str, int]:
         """The bytes of each split (`byte_counts.py`); none of a text that was changed before it was
         read, or whose file's bytes are not known."""
-        if not CorpusConfig(**self._encoded.facts["options"]).as_written:
+        if not CorpusConfig(name=self.name, **self._encoded.facts["options"]).as_written:
             return {}
         slices = {s: t for s, t in self.splits.items() if len(t) < len(self._encoded.splits[s])}
         counted = self.splits if self.level in byte_counts.WHOLE else slices
@@ -75,12 +75,23 @@ class Corpus(EncodedCorpus):
         counts = {s: byte_counts.bytes_of_tokens(tokens, *known) for s, tokens in counted.items()}
         return {**self.lengths, **counts}
 
+    @cached_property
+    def spelled(self) -> Mapping[str, int]:
+        """The bytes and ends, by split, of the words that the training text lacks."""
+        if self.level in byte_counts.WHOLE:  # every byte is a token
+            return dict.fromkeys(self.splits, 0)
+        known = (self.splits["train"], self.vocabulary)
+        lacking = {s: byte_counts.unknown_words(t, *known) for s, t in self.splits.items()}
+        return {split: byte_counts.spelled(words) for split, words in lacking.items()}
+
     def bits_per_byte(self, nll: float, split: str) -> float | None:
         """Return what a byte of a split costs, from the mean nats of a token; None: not known."""
         num_bytes = self.num_bytes.get(split)
         if num_bytes is None:
             return None
-        return byte_counts.bits_per_byte(nll, len(self.splits[split]), num_bytes)
+        return byte_counts.bits_per_byte(
+            nll, len(self.splits[split]), num_bytes, self.spelled[split]
+        )
 
     def stream(self, split: str) -> Tensor:
         """Return the split as a 32-bit tensor over the mapped file; it must not be written to."""
@@ -130,6 +141,11 @@ def corpus_digest(config: DataConfig, folder: str | Path | None = None) -> str:
     return source_of(config, folder).digest()
 
 
+def charged(of_text: str) -> str:
+    """Return the digest of a text for trials whose bits per byte charge unknown words."""
+    return digest({"encoding": of_text, "spelled": True})
+
+
 class Texts(EncodedSource[CorpusConfig]):
     """Reads one text as words, characters, bytes or pairs of bytes."""
 
@@ -143,6 +159,13 @@ class Texts(EncodedSource[CorpusConfig]):
         """Return the digest of the whole text's encoding."""
         self._check_level(text)
         return digest({"format": FORMAT, "sources": dict(text.hashes()), **self.options()})
+
+    def digest_per_byte(self) -> str:
+        """Return another digest if words are spelled: ablate 0.2.0 did not charge them, and its
+        trials have the digest of all studies."""
+        own = self.digest()
+        whole = self.config.level in (*byte_counts.WHOLE, "tree")
+        return own if whole or not any(self.open().spelled.values()) else charged(own)
 
     def options(self) -> dict[str, Any]:
         """Return how the text is tokenized."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ablate.config.sections import PairsConfig
+from ablate.data.byte_counts import spelled
 from ablate.data.encoding import EOS, UNKNOWN
 from ablate.data.pair_texts import Sides
 from ablate.data.tokenize import in_units, learn_units, tokens_of
@@ -49,9 +50,9 @@ def encode_pairs(splits: Mapping[str, Sides], config: PairsConfig) -> EncodedPai
         train = splits["train"], tokens["train"]
         splits["train"], tokens["train"] = _short(*train, config.max_length)
     vocabularies = _vocabularies(tokens["train"], config)
-    streams, texts, spelled = {}, {}, {}
+    streams, texts, num_spelled = {}, {}, {}
     for split, sides in tokens.items():
-        spelled[split] = _spelled(sides[1], vocabularies["target"])
+        num_spelled[split] = _spelled(sides[1], vocabularies["target"])
         for index, side in enumerate(SIDES):
             name = stream_name(split, side)
             streams[name] = _ids(sides[index], vocabularies[side])
@@ -61,7 +62,7 @@ def encode_pairs(splits: Mapping[str, Sides], config: PairsConfig) -> EncodedPai
         texts=texts,
         vocabularies=vocabularies,
         has_unknown=any(bool((stream == UNKNOWN_ID).any()) for stream in streams.values()),
-        spelled=spelled,
+        spelled=num_spelled,
     )
 
 
@@ -132,4 +133,4 @@ def _ids(sentences: Sentences, vocabulary: list[str]) -> np.ndarray:
 def _spelled(sentences: Sentences, vocabulary: list[str]) -> int:
     """Count what it takes to spell the words that become `<unk>`: their bytes, and their ends."""
     known = {*vocabulary} - {UNKNOWN}
-    return sum(len(t.encode()) + 1 for s in sentences for t in s if t not in known)
+    return spelled(t for s in sentences for t in s if t not in known)

@@ -41,6 +41,10 @@ class DataSource(ABC, Generic[C]):
         It is part of trials' ids. Only a random slice may follow from the trial's seed instead.
         """
 
+    def digest_per_byte(self) -> str:
+        """Return the digest for a study in which bits per byte decide."""
+        return self.digest()
+
     @abstractmethod
     def open(self, seed: int = 0) -> Any:
         """Return the data as the trials of this seed read them.

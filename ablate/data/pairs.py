@@ -77,9 +77,7 @@ class Pairs(EncodedCorpus):
         num_bytes, spelled = self.num_bytes.get(split), self.spelled.get(split)
         if num_bytes is None or spelled is None:
             return None
-        num_tokens = len(self.splits[split])
-        nll += spelled * byte_counts.SPELLED / num_tokens
-        return byte_counts.bits_per_byte(nll, num_tokens, num_bytes)
+        return byte_counts.bits_per_byte(nll, len(self.splits[split]), num_bytes, spelled)
 
     @property
     def source_vocabulary(self) -> tuple[str, ...]:

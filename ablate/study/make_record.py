@@ -14,7 +14,7 @@ from ablate.config.identity import StageName
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS_PER_BYTE, MORE_PARAMETERS, SPLIT, Metric
 from ablate.config.resolve import NONE, kind_of, resolve
-from ablate.config.sections import DataConfig
+from ablate.config.sections import FIXED_VOCABULARY, DataConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.results.sizes import size_on_scale
 from ablate.store.study_record import ArmRecord, StudyRecord
@@ -152,8 +152,10 @@ def data_digest(study: Study, corpus: DataConfig, data: str) -> str:
     """Return the digest of what a section describes; an error names the study."""
     from ablate.data.kinds import source_of
 
+    per_byte = any(name.endswith(BITS_PER_BYTE.name) for name in (study.metric, *study.columns))
     with told(f"{study.file or study.name}: the digest of the corpus", [study.file]):
-        return source_of(corpus, data).digest()
+        source = source_of(corpus, data)
+        return source.digest_per_byte() if per_byte else source.digest()
 
 
 def _at_the_end(
@@ -223,7 +225,9 @@ def _known(word: str, name: str, valid: Mapping[str, Metric], where: str) -> str
     elif name == BITS_PER_BYTE.name:
         hint = (
             " A text has bits per byte if it is read as it was written: not trees, whose tokens "
-            "are those of no file, and not with corpus.lowercase or corpus.min_count."
+            "are those of no file, not with corpus.lowercase or corpus.min_count, and not the "
+            f"words of {', '.join(FIXED_VOCABULARY)}, where <unk> has already replaced each word "
+            "that the vocabulary lacks, so that nobody knows what those words cost."
         )
     raise StudyError(unknown(word, name, valid, where) + hint)
 

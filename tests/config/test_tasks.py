@@ -11,7 +11,9 @@ from ablate.config.identity import make_trial
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, Metric
 from ablate.config.resolve import resolve
+from ablate.config.sections import FIXED_VOCABULARY
 from ablate.config.tasks import task
+from ablate.data.published import PUBLISHED
 from ablate.errors import ConfigError
 
 ACCURACY = Metric("accuracy", better="higher")
@@ -156,3 +158,10 @@ def test_the_level_says_which_metric_judges_and_all_report_bits_per_byte(model):
 def test_a_text_that_is_changed_before_it_is_read_has_no_bits_per_byte(changed):
     values = {f"corpus.{name}": value for name, value in changed.items()}
     assert resolve({"model": "ngram", **values}).metrics == (PERPLEXITY,)
+
+
+@pytest.mark.parametrize("name", FIXED_VOCABULARY)
+def test_words_of_a_text_with_a_fixed_vocabulary_have_no_bits_per_byte(name):
+    values = {"model": "ngram", "corpus.name": name}
+    assert name in PUBLISHED and resolve(values).metrics == (PERPLEXITY,)
+    assert BITS_PER_BYTE in resolve({**values, "corpus.level": "byte"}).metrics

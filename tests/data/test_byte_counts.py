@@ -28,7 +28,8 @@ def test_bytes_are_those_of_the_file_at_every_level(level, own, tmp_path):
     sizes = {split: (own / f"{split}.txt").stat().st_size for split in SPLITS}
     assert dict(corpus.num_bytes) == sizes
     bits = corpus.bits_per_byte(2.0, "test")
-    assert bits == bits_per_byte(2.0, len(corpus.splits["test"]), sizes["test"])
+    known = len(corpus.splits["test"]), sizes["test"]
+    assert bits == bits_per_byte(2.0, *known, corpus.spelled["test"])
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -53,6 +54,42 @@ def test_tokens_stand_for_exactly_the_bytes_that_are_counted(level, own, tmp_pat
         restored = corpus.text(tokens).encode()
         follows = level == "word" and tokens[-1] != corpus.eos  # the space after the last word
         assert part.num_bytes["valid"] == len(restored) + follows
+
+
+UNKNOWN = {  # of "le chien a vu Käse \n Käse" after "le chat a vu le chien": bytes and ends
+    "word": 2 * (len("Käse".encode()) + 1),
+    "character": 2 * (len("K") + len("ä".encode()) + len("s") + 3),
+    "byte": 0,
+    "bpe": 0,
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_the_training_text_lacks_pays_for_its_bytes(level, tmp_path):
+    """On top of its token, in a slice too: also where the text has the word beyond the slice."""
+    train = "le chat a vu le chien\n" * 30
+    texts = {"train": train, "valid": "le chat\n", "test": "le chien a vu Käse\nKäse\n"}
+    for split, text in texts.items():
+        (tmp_path / f"{split}.txt").write_text(text, encoding="utf-8")
+    config = CorpusConfig(name=str(tmp_path), level=level, merges=5)
+    corpus = open_corpus(config, tmp_path / "data")
+    assert corpus.spelled == {"train": 0, "valid": 0, "test": UNKNOWN[level]}
+    bits = 3 * len(corpus.splits["test"]) + UNKNOWN[level] * math.log2(257)
+    found = corpus.bits_per_byte(3 * math.log(2), "test")
+    assert found == pytest.approx(bits / len(texts["test"].encode()))
+    (tmp_path / "train.txt").write_text(f"{train}Käse\n", encoding="utf-8")
+    whole, part = (dataclasses.replace(config, train_tokens=n) for n in (None, 120))
+    assert not any(open_corpus(whole, tmp_path / "data").spelled.values())
+    assert open_corpus(part, tmp_path / "data").spelled["test"] == UNKNOWN[level]
+
+
+@pytest.mark.parametrize(("level", "is_other"), [("word", True), ("byte", False)])
+def test_only_where_a_spelled_word_decides_does_a_digest_change(level, is_other, own, tmp_path):
+    (own / "test.txt").write_text("unheard\n")
+    source = Texts(CorpusConfig(name=str(own), level=level), tmp_path)
+    assert (source.digest_per_byte() != source.digest()) == is_other
+    built_in = Texts(CorpusConfig(), tmp_path)  # whose words all occur in training
+    assert built_in.digest_per_byte() == built_in.digest()
 
 
 @pytest.mark.parametrize("changed", [{"lowercase": True}, {"min_count": 2}])

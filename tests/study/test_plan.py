@@ -19,6 +19,8 @@ from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.resolve import resolve
+from ablate.config.sections import CorpusConfig
+from ablate.data.corpus import charged
 from ablate.data.kinds import source_of
 from ablate.errors import AblateError, CombinationError, ConfigError, StudyError
 from ablate.space.space import load
@@ -397,6 +399,21 @@ def test_bits_per_byte_compare_arms_of_different_tokens(data: str):
     assert make_plan(of_levels(), "smoke", data=data).trials, "a smoke run cuts each text"
 
 
+def test_where_bits_per_byte_decide_words_that_are_spelled_change_the_digest(tmp_path):
+    for split, text in {"train": "a b\n" * 90, "valid": "a\n", "test": "a new word\n"}.items():
+        (tmp_path / f"{split}.txt").write_text(text)
+    folder, name = str(tmp_path / "data"), f"folder:{tmp_path}"
+    by_bytes = replace(of_levels(), scales={"s": Scale(seeds=1, corpus=name)})
+    plan = make_plan(by_bytes, data=folder)
+    other = make_plan(replace(by_bytes, metric="", design=table(Arm("words"))), data=folder)
+    own = {"bytes": {"level": "byte"}, "pairs": {"level": "bpe", "merges": 9}}
+    assert plan.record.corpus_digest == charged(other.record.corpus_digest)
+    assert plan.digests == {
+        arm: source_of(CorpusConfig(name=name, **plain), folder).digest()
+        for arm, plain in own.items()
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -429,12 +446,14 @@ def test_arms_on_pairs_may_write_other_tokens_of_the_same_sentences(data: str):
         ({**SMALL, "corpus.level": "tree"}, "grammar_trees"),
         ({**SMALL, "corpus.lowercase": True}, "grammar"),
         ({**WRITER, "corpus.lowercase": True, "corpus.train_pairs": 60}, "pairs"),
+        (SMALL, "ptb"),
     ],
 )
 def test_what_is_not_read_as_written_has_no_bits_per_byte(base, corpus, data: str):
     scales = {"s": Scale(seeds=1, corpus=corpus)}
     study = replace(study_of(), base=base, metric="bits_per_byte", scales=scales)
-    with pytest.raises(StudyError, match=r"'bits_per_byte'.* as it was written: not trees"):
+    message = "'bits_per_byte'.* as it was written: not trees.* not the words of ptb, wikitext-2"
+    with pytest.raises(StudyError, match=message):
         make_plan(study, data=data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ablate.model.reading import in_float64, stream_log_probs
 from ablate.model.sentences import forced, pair_batch
 from ablate.store.store import Store
 from ablate.trial.task import Place
+from ablate.trial.training.counting import Counting
 from ablate.trial.training.training import Training
 from tests.support import trials
 
@@ -92,6 +94,34 @@ def test_a_later_byte_can_change_how_the_bytes_before_it_are_cut(values, tmp_pat
     corpus = open_corpus(resolve({**values, "corpus.level": "bpe"}).corpus, tmp_path)
     one, other = (list(map(corpus.vocabulary.__getitem__, corpus.tokens_of(t))) for t in CUT)
     assert one == ["a", "Ġ", "the"] and other == ["a", "Ġ", "t", "h", "a"]
+
+
+def test_a_model_of_words_is_not_the_winner_because_it_knows_the_test_text(tmp_path):
+    """Bigrams of words, one test word in six new: by bytes, they cost more than pairs of bytes."""
+    folder, draw = tmp_path / "own", random.Random(1)
+    folder.mkdir()
+    stems = ["".join(draw.choices("aeiknorst", k=4)) for _ in range(30)]
+    for split, lines in {"train": 400, "valid": 60, "test": 60}.items():
+        words = [draw.choice(stems) + draw.choice(stems) for _ in range(lines * 6)]
+        text = "".join(" ".join(words[n : n + 6]) + "\n" for n in range(0, len(words), 6))
+        (folder / f"{split}.txt").write_text(text)
+    found, free = {}, {}
+    for level, order in (("word", 2), ("byte", 6), ("bpe", 3)):
+        chosen = {"corpus.name": str(folder), "corpus.level": level, "corpus.merges": 60}
+        trial = trials.made({"model": "ngram", "ngram.order": order, **chosen}, str(tmp_path))
+        metrics = Counting(trial, Place(Store(str(tmp_path)), str(tmp_path))).conclude().metrics
+        found[level] = metrics["test_bits_per_byte"]
+        num_tokens = len(open_corpus(trial.config.corpus, tmp_path).splits["test"])
+        num_bytes = (folder / "test.txt").stat().st_size
+        free[level] = metrics["test_nll"] * num_tokens / num_bytes / math.log(2)
+    train, test = ((folder / f"{s}.txt").read_text().split() for s in ("train", "test"))
+    lost = [word for word in test if word not in set(train)]
+    assert 0.05 < len(lost) / len(test) < 0.25
+    spelled = sum(len(word) + 1 for word in lost) * math.log2(257)
+    assert found["word"] == pytest.approx(free["word"] + spelled / num_bytes)
+    assert (found["byte"], found["bpe"]) == pytest.approx((free["byte"], free["bpe"]))
+    assert free["word"] < min(found["byte"], found["bpe"]), "charged nothing, words win"
+    assert found["word"] > max(found["byte"], found["bpe"])
 
 
 def test_an_n_gram_model_and_every_evaluator_of_text_report_them(values, tmp_path):
