@@ -6,6 +6,7 @@ from tests.calibration.row import Row
 from tests.calibration.rows import (
     advice,
     any_time,
+    claims,
     clusters,
     factorials,
     ladder_equivalent,
@@ -39,6 +40,7 @@ ROWS: dict[str, Row] = {
         advice,
         factorials,
         published,
+        claims,
         tokens,
         shapes,
     )
