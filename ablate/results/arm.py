@@ -21,6 +21,7 @@ class Counts:
     completed: int = 0
     diverged: int = 0
     failed: int = 0
+    raised: int = 0  # of those that failed: by their own code
     pruned: int = 0
     missing: int = 0  # not run yet, or not finished
 
@@ -32,7 +33,7 @@ class Counts:
     @property
     def selected(self) -> bool:
         """Return whether the values that are left were selected by how good they are."""
-        return self.diverged + self.pruned > 0
+        return self.diverged + self.pruned + self.raised > 0
 
 
 @dataclass(frozen=True, kw_only=True)

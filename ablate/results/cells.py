@@ -9,7 +9,7 @@ from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, SPLITS, Metric
 from ablate.results.arm import ArmResult, Cell, Counts, EnsembleResult, Measured
 from ablate.results.replication import replication_of
-from ablate.results.result import MISSING, Result
+from ablate.results.result import LOST, MISSING, RAISED, Result
 from ablate.results.spread import mean, spread
 from ablate.store.outcome import Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
@@ -190,18 +190,18 @@ class Cells:
                     and (trial.arm, trial.seed_index) == (arm.name, of_model)
                 ]
                 tried += map(self._own_fate, search.trials)
-                selected = (f for f in tried if f in (Status.DIVERGED, Status.PRUNED))
+                lost = (fate for fate in tried if fate in LOST)
                 indices = self._confirms(arm, search) if of_model is None else [of_model]
-                fates |= dict.fromkeys(indices, next(selected, Status.FAILED))
+                fates |= dict.fromkeys(indices, next(lost, Status.FAILED))
         return fates
 
     def _fate(self, trial_id: str) -> str:
-        """What became of a trial; one that failed because its parent diverged has diverged."""
+        """What became of a trial; one that failed because its parent was lost is lost."""
         own = self._own_fate(trial_id)
         if own != Status.FAILED:
             return own
         lineage = [self._own_fate(ancestor) for ancestor in self._lineage(trial_id)]
-        return next((f for f in lineage if f in (Status.DIVERGED, Status.PRUNED)), own)
+        return next((fate for fate in lineage if fate in LOST), own)
 
     def _own_fate(self, trial_id: str) -> str:
         result = self._results.get(trial_id)
@@ -277,4 +277,5 @@ class Cells:
 def _counts(fates: Iterable[str]) -> Counts:
     number = Counter(fates)
     ended = {name: number[name] for name in ENDED}
-    return Counts(planned=number.total(), missing=number[MISSING], **ended)
+    ended[Status.FAILED] += number[RAISED]
+    return Counts(planned=number.total(), missing=number[MISSING], raised=number[RAISED], **ended)

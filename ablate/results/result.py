@@ -9,9 +9,12 @@ from typing import Any
 from ablate.config.metrics import SPLITS, Metric, is_usable
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
-from ablate.store.outcome import Status
+from ablate.store.outcome import Status, is_its_own
 
 MISSING = "missing"
+RAISED = "raised an error"  # it failed by its own code
+# Fates that may depend on what the result would have been: the results that are left are a choice.
+LOST = (Status.DIVERGED, Status.PRUNED, RAISED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +22,7 @@ class Result:
     """A trial's outcome, and its cost so far."""
 
     status: Status | None  # None while it has no outcome
+    reason: str | None = None  # why there is no number
     metrics: Mapping[str, Any] = field(default_factory=dict)  # by `Metric.key`
     num_parameters: int | None = None
     tokens: float = 0.0  # trained on, over all its epochs
@@ -33,6 +37,8 @@ class Result:
         """What a trial counts as: one that completed with a metric that is no number diverged."""
         if self.status is None:
             return MISSING
+        if self.status == Status.FAILED and is_its_own(self.reason):
+            return RAISED
         values = [self.metrics.get(metric.key(split)) for split in SPLITS]
         numbers = [finite(value) for value in values if value is not None]
         no_number = any(number is None or not is_usable(number) for number in numbers)
@@ -45,6 +51,7 @@ def result_of(journal: Journal) -> Result:
     outcome, tokens = journal.outcome, sum(epoch.tokens or 0 for epoch in journal.epochs)
     return Result(
         status=journal.status,
+        reason=outcome and outcome.reason,
         metrics=journal.metrics,
         num_parameters=outcome and outcome.num_parameters,
         tokens=tokens,

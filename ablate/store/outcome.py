@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -21,6 +22,23 @@ class Status(StrEnum):
     RUNNING = "running"  # started, no outcome yet, and a driver runs its study
     INTERRUPTED = "interrupted"  # the same, but no driver runs its study
     LEFT = "left"  # to be run or resumed
+
+
+# How the reason of a failure begins that the trial's own code did not cause. Journals of earlier
+# versions and MLflow have no more than this text; every exception of a trial's code begins with
+# its type, or with a place in a file.
+NOT_ITS_OWN = re.compile(
+    r"out of memory|\d+ workers died without|the worker process\b|its journal is missing"
+    r"|process \d+ of \d+ |the trial \S+ that it builds on"
+    r"|[^\n]*: the command was killed by SIG(KILL|TERM|INT|HUP)\b"
+)
+
+
+def is_its_own(reason: str | None) -> bool:
+    """Return whether a trial failed by its own code. Then it may have failed because of what its
+    result would have been; out of memory, a killed process and a lost machine say nothing of that.
+    """
+    return NOT_ITS_OWN.match(reason or "") is None
 
 
 @dataclass(frozen=True, kw_only=True)

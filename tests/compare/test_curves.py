@@ -43,7 +43,7 @@ def searched(by_hand, trials, repeats=1, **fields):
             trial = f"s{repeat}-{index}"
             ids.append(trial)
             if isinstance(outcome, str):
-                study.end(trial, outcome)
+                study.end(trial, outcome, reason="out of memory")
             elif outcome is not None:
                 study.end(trial, "completed", metrics={"valid_nll": outcome})
         searches.append(

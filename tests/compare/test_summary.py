@@ -84,10 +84,33 @@ def test_a_diverged_trial_is_counted_and_never_averaged_in(by_hand):
     assert doc.comparison.difference.num_pairs == 4
 
 
-@pytest.mark.parametrize("status", ["diverged", "pruned"])
-def test_an_arm_that_lost_its_bad_seeds_is_not_called_lower(by_hand, status):
+OWN = (  # reasons of failures as journals have them
+    None,
+    "ValueError: Input contains NaN.",
+    "AssertionError: ",
+    "RuntimeError: CUDA error: device-side assert triggered",
+    "RuntimeError: out of memory, says a reviewer",
+    "SystemExit: 1",
+    "train.py:7: the command ended with status 1",
+    "train.py:7: the command was killed by SIGSEGV",
+    "runner own: advance() ended an epoch without its number. Given: nothing.",
+)
+MACHINES = (
+    "out of memory: a smaller batch_size or window, or fewer workers, needs less.",
+    "4 workers died without finishing another epoch; the last: the worker process died: killed",
+    "the worker process (pid 7 on 10.0.0.1) died: it was killed, from outside",
+    "its journal is missing from the store",
+    "process 2 of 4 (pid 7) was killed by SIGKILL: the trial lost a part of its rows.",
+    "train.py:7: the command was killed by SIGKILL\n$ python train.py",
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"), [("diverged", None), ("pruned", None), *(("failed", why) for why in OWN)]
+)
+def test_an_arm_that_lost_its_bad_seeds_is_not_called_lower(by_hand, status, why):
     study = by_hand({"base": BASE, "doc": LOWER})
-    study.end("doc-2", status)
+    study.end("doc-2", status, reason=why)
     doc = summary_of(study).arm("doc")
     assert doc.comparison.difference.p < 0.05
     assert (doc.comparison.verdict, doc.comparison.reason) == ("undecided", "lost seeds")
@@ -107,12 +130,25 @@ def test_a_base_arm_that_lost_seeds_makes_no_arm_higher(by_hand):
     assert (comparison.verdict, comparison.reason) == ("undecided", "other arm lost seeds")
 
 
-def test_a_failure_only_costs_a_pair(by_hand):
+@pytest.mark.parametrize("why", MACHINES)
+def test_a_failure_of_the_machine_only_costs_a_pair(by_hand, why):
     study = by_hand({"base": BASE, "doc": LOWER})
-    study.end("doc-2", "failed", reason="out of memory")
+    study.end("doc-2", "failed", reason=why)
     doc = summary_of(study).arm("doc")
-    assert doc.counts.failed == 1
+    assert (doc.counts.failed, doc.counts.raised) == (1, 0)
     assert doc.comparison.verdict == "better"
+
+
+@pytest.mark.parametrize(
+    ("why", "verdict"), [("ValueError: NaN", "undecided"), ("out of memory: less", "better")]
+)
+def test_what_failed_because_its_parent_failed_shares_its_parents_fate(by_hand, why, verdict):
+    study = by_hand({"base": BASE, "doc": LOWER})
+    study.plan("doc-2-train", "doc", 2, stage="start")
+    study.end("doc-2-train", "failed", reason=why)
+    study.trials[7] = dataclasses.replace(study.trials[7], parents=("doc-2-train",))
+    study.end("doc-2", "failed", reason="the trial doc-2-train that it builds on is failed")
+    assert summary_of(study).arm("doc").comparison.verdict == verdict
 
 
 def test_what_failed_because_its_parent_diverged_has_diverged(by_hand):

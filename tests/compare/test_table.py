@@ -194,7 +194,7 @@ def test_a_withheld_verdict_names_the_arm_that_it_is_compared_with(by_hand):
     study = with_another(by_hand)
     study.end("b-0", "diverged")
     text = " ".join(shown(study).split())
-    assert "No verdict on c: b lost seeds to divergence or early stopping." in text
+    assert "No verdict on c: the seeds b lost to divergence, early stopping or errors may" in text
     study.losses = {**study.losses, "d": ()}
     study.arm_fields["d"] = {"against": "b"}
     for index in range(3):

@@ -18,6 +18,7 @@ import ablate
 from ablate.cli import main
 from ablate.compare.statistics import anytime
 from ablate.compare.table.advice import Advice, advice
+from ablate.compare.table.notes import cautions
 from ablate.errors import ConfigError, StudyError
 from ablate.judging import files
 from ablate.results.verdict import Verdict
@@ -259,11 +260,25 @@ def test_runs_without_seeds_pair_in_the_order_of_rows():
         ablate.judge(ranked, **ASKED, seed=None)
 
 
-def test_an_arm_with_other_seeds_than_its_base_waits_for_none():
-    uneven = [r for r in THREE if (r["model"], r["seed"]) not in (("wide", 0), ("plain", 5))]
-    comparison = ablate.judge(uneven, **ASKED).arm("wide").comparison
+@pytest.mark.parametrize(
+    ("gone", "base", "verdict", "reason"),
+    [
+        (("wide", 0), "plain", "undecided", "lost seeds"),
+        (("wide", 5), "wide", "undecided", "other arm lost seeds"),
+        (("plain", 5), "plain", "better", ""),
+        (("plain", 5), "wide", "worse", ""),
+        (("drop", 5), "plain", "better", ""),
+    ],
+)
+def test_a_seed_without_a_row_is_lost(gone, base, verdict, reason):
+    uneven = [row for row in THREE if (row["model"], row["seed"]) != gone]
+    summary = ablate.judge(uneven, **ASKED, base=base)
+    arm = "wide" if base == "plain" else "plain"
+    comparison = summary.arm(arm).comparison
     assert comparison is not None
-    assert (comparison.difference.num_pairs, comparison.reason) == (4, "")
+    assert (comparison.verdict, comparison.reason) == (verdict, reason)
+    said = any(arm in note and ": the seeds" in note for note in cautions(summary))
+    assert said == bool(reason)
 
 
 @pytest.mark.parametrize("form", ["markdown", "latex", "html"])

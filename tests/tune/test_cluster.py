@@ -23,6 +23,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 
 from ablate.errors import StoreError, TrialError
 from ablate.store.epoch import Epoch
+from ablate.store.outcome import is_its_own
 from ablate.tune.cluster import drive as cluster
 from ablate.tune.cluster import roles as ray_adaptors
 from ablate.tune.cluster import session as ray_session
@@ -300,6 +301,7 @@ def test_a_worker_out_of_memory_is_one_more_that_died() -> None:
     actors._actor_task_failed(task, OutOfMemoryError(text))
     assert isinstance(seen[0], RayActorError)
     assert "ran out of memory" in ray_adaptors.cause(seen[0])
+    assert not is_its_own(ray_adaptors.cause(seen[0]))
 
 
 def test_an_actor_of_a_drained_host_is_restarted_and_not_counted() -> None:

@@ -31,7 +31,7 @@ from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
-from ablate.store.outcome import Outcome, Status
+from ablate.store.outcome import Outcome, Status, is_its_own
 from ablate.store.store import Store
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
@@ -148,6 +148,7 @@ def test_one_failed_seed_of_several_fails_their_ensemble_by_name(workspace):
     (failed,) = (trial for trial in ensembles if first.id in trial.parent_ids())
     outcome = journals.read(workspace.store, failed.id).outcome
     assert (outcome.status, outcome.orphan_of) == (Status.FAILED, first.id)
+    assert not is_its_own(outcome.reason)  # its parent's fate decides
     assert {schedule.status[trial.id] for trial in ensembles if trial is not failed} == {
         Status.COMPLETED
     }
@@ -163,6 +164,7 @@ def test_a_worker_that_says_done_without_an_outcome_has_failed(workspace, journa
     stored = journals.read(workspace.store, trial.id)
     assert schedule.status[trial.id] == stored.status == Status.FAILED
     assert stored.outcome.reason == "its journal is missing from the store"
+    assert not is_its_own(stored.outcome.reason)
     assert schedule.ended[trial.id].outcome == stored.outcome
 
 
@@ -230,6 +232,7 @@ def test_deaths_are_counted_across_drivers(workspace, epochs, resumes):
     if not resumes[-1]:
         schedule.lost(trial_id, "as Ray says it")
         reason = f"4 workers died without finishing another epoch; the last: killed at {number}"
+        assert not is_its_own(reason)
         assert schedule.ended[trial_id].outcome.reason == reason
         assert scheduled(study_of(), workspace).next().id == trial_id  # tried again, from 0 deaths
         assert journals.read(workspace.store, trial_id).deaths == []

@@ -57,14 +57,14 @@ class Lineage(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedTrial:
-    """A completed or diverged trial."""
+    """A trial that completed or was lost."""
 
     trial: str
     lineage: Lineage
     seed: str
     corpus: str
     metric: Metric
-    loss: float | None  # None: it diverged
+    loss: float | None  # None: it was lost
     study: str
     sources: str = ""  # the user's files that it ran: "digits.py 1a2b; ..."
     kind: str = FINAL
@@ -83,16 +83,23 @@ class Change:
     after: Variant
     corpus: str
     metric: Metric
-    difference: Difference | None  # not of losses; None: every pair has a diverged trial
+    difference: Difference | None  # not of losses; None: every pair has a lost trial
     num_settings: int
     studies: tuple[str, ...]
-    num_lost: int  # pairs with a diverged trial
-    diverged: tuple[ComparedTrial, ...]  # these trials
+    num_lost: int  # pairs with a lost trial
+    lost: tuple[ComparedTrial, ...]  # these trials
     not_alike: tuple[str, ...] = ()  # seeds of pairs that were computed in two ways
     edited: tuple[str, ...] = ()  # the user's files that were edited between trials of a pair
     at: float = 0.0  # the mean of the first trials, as people read it
     num_pairs: int = 0  # behind the difference, which may be over settings' means
     setting: str = ""  # the row's only setting, if others of this change are rows too
+
+    @property
+    def withheld_from(self) -> tuple[bool, bool]:
+        """Return whether `before`, and whether `after`, lost trials, which may have been its worst:
+        no verdict is in its favour."""
+        variants = [trial.lineage.variant for trial in self.lost]
+        return self.before in variants, self.after in variants
 
 
 def texts(variant: Variant) -> list[list[str]]:
@@ -114,7 +121,7 @@ Group = dict[tuple[Any, ...], ComparedTrial]  # trials that differ only in what 
 def groups_of(trials: Iterable[ComparedTrial]) -> list[Group]:
     """The trials that differ only in what is named, if there are two or more."""
     groups: dict[tuple[Any, ...], Group] = defaultdict(dict)
-    # Of two equal trials, one that completed counts rather than one that diverged.
+    # Of two equal trials, one that completed counts rather than one that was lost.
     for trial in sorted(trials, key=lambda trial: trial.loss is None):
         lineage = trial.lineage
         group = groups[lineage.setting, lineage.seeds, trial.seed, trial.judged_by]
@@ -192,7 +199,7 @@ def _change(
     deltas_of = [deltas for deltas in deltas_of if deltas]
     losses = [(a.loss, b.loss) for a, b in pairs if a.loss is not None and b.loss is not None]
     size = max((abs(loss) for pair in losses for loss in pair), default=0.0)
-    diverged = dict.fromkeys(trial for pair in pairs for trial in pair if trial.loss is None)
+    lost = dict.fromkeys(trial for pair in pairs for trial in pair if trial.loss is None)
     ways = ((a.seed, a.lineage.computed_by, b.lineage.computed_by) for a, b in pairs)
     odd = {seed for seed, one, other in ways if not journal.computed_alike(one, other)}
     return Change(
@@ -206,7 +213,7 @@ def _change(
         num_pairs=len(losses),
         studies=tuple(sorted({trial.study for pair in pairs for trial in pair})),
         num_lost=len(pairs) - len(losses),
-        diverged=tuple(diverged),
+        lost=tuple(lost),
         not_alike=tuple(sorted(odd, key=lambda seed: (len(seed), seed))),  # as numbers: 9 before 10
         at=statistics.mean([metric.show(a) for a, _ in losses]) if losses else 0.0,
         edited=tuple(sorted({file for a, b in pairs for file in _edited(a.sources, b.sources)})),

@@ -24,7 +24,8 @@ A trial that only measures a finished model repeats this model's numbers, and is
 A field may have a thousand values. Only the MOST_VALUES that the most groups have are paired with
 each other; which these are does not depend on what the trials found.
 
-A pair with a diverged trial has no difference; it is counted and its trial is named.
+A pair with a trial that was lost (it diverged, was stopped early, or failed by its own code) has
+no difference. It is counted, its trial is named, and no verdict is in favour of that trial's side.
 
 A trial's metric is the one that decides its study. The mean difference is in the metric's own
 direction and on its own scale (nats a token, accuracy), with a paired t interval; the verdict is
@@ -66,10 +67,16 @@ from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.config.resolve import SECTIONS
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
-from ablate.record.mirror.arms import STUDY_FACTS, column_of, metric_of, result_of
+from ablate.record.mirror.arms import (
+    STUDY_FACTS,
+    column_of,
+    metric_of,
+    parents_of,
+    result_of,
+)
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import quoted, rows_of
-from ablate.results.result import Result
+from ablate.results.result import LOST, Result
 from ablate.store import journal
 from ablate.store.outcome import Status
 
@@ -169,7 +176,7 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
 def _trials(
     db: Any, mirror: Mirror, rest: list[str], named: set[str], split: str
 ) -> list[ComparedTrial]:
-    """Every completed or diverged trial; its setting includes its ancestors' settings."""
+    """Every trial that completed or was lost; its setting includes its ancestors' settings."""
     studies = rows_of(db, STUDY_FACTS, "_studies")
     rows = {row.facts["trial"]: row for row in _rows(db, mirror, studies, rest, named, split)}
     kinds = kinds_of(studies, [row.facts for row in rows.values()])
@@ -187,7 +194,7 @@ def _trials(
             kind=kinds[trial],
         )
         for trial, row in rows.items()
-        if row.is_paired(split)
+        if row.is_paired(split, rows)
     ]
 
 
@@ -207,14 +214,23 @@ class _Row(NamedTuple):
         seed = self.facts["seed"]
         return "" if seed is None else str(seed)
 
-    def is_paired(self, split: str) -> bool:
+    def is_paired(self, split: str, rows: Mapping[str, _Row]) -> bool:
         """Return whether the trial has a loss of its own on the split, or has none only because
-        it diverged."""
+        it was lost. `rows`: every trial."""
         if self.facts["stage"] == StageName.MEASURE:
             return False
-        if self.result.status == Status.DIVERGED:
+        if self.is_lost(rows):
             return split == "valid" or bool(self.facts["reads_test"])
         return self.loss is not None
+
+    def is_lost(self, rows: Mapping[str, _Row]) -> bool:
+        """Return whether the trial was lost, or one that it builds on."""
+        fate = self.result.fate(self.metric)
+        if fate != Status.FAILED:
+            return fate in LOST
+        return any(
+            parent in rows and rows[parent].is_lost(rows) for parent in parents_of(self.facts)
+        )
 
 
 def _rows(

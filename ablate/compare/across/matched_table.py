@@ -39,7 +39,7 @@ def table(exchanged: Exchange) -> Table:
     in_nats = all(metric.scale_name == NATS for metric in metrics)
     delta = ["difference_nats"] if in_nats else ["metric", "better", "difference"]
     names = ["before", "after", "corpus", "split", *delta, "low", "high", "p_holm"]
-    names += ["verdict", "pairs", "settings", "setting", "studies", "lost_pairs", "diverged"]
+    names += ["verdict", "pairs", "settings", "setting", "studies", "lost_pairs", "lost"]
     names += ["seeds_not_computed_alike", "edited_files"]
     p_values = _p_holm(exchanged)
     rows = []
@@ -50,7 +50,7 @@ def table(exchanged: Exchange) -> Table:
         row += [] if in_nats else [metric.scale_name, metric.better]
         row += [d and d.mean, *((d and d.interval) or (None, None)), p, _verdict(change, p)]
         row += [change.num_pairs, change.num_settings, change.setting, ", ".join(change.studies)]
-        row += [change.num_lost, ", ".join(lost.trial for lost in change.diverged)]
+        row += [change.num_lost, ", ".join(lost.trial for lost in change.lost)]
         row += [", ".join(change.not_alike), ", ".join(change.edited)]
         rows.append(row)
     return table_of_values(names, rows)
@@ -233,7 +233,9 @@ def _verdict(change: Change, p_holm: float | None) -> Verdict:
     decided, metric = statistics.verdict(change.difference, p_holm), change.metric
     if change.difference is None or not decided.decided:
         return decided
-    return of_loss(metric.natural(change.difference.mean) < 0, metric)
+    below = metric.natural(change.difference.mean) < 0
+    before, after = change.withheld_from
+    return Verdict.UNDECIDED if (after if below else before) else of_loss(below, metric)
 
 
 def _cut(change: Change, interval: tuple[float, float]) -> tuple[float, float]:
@@ -358,15 +360,19 @@ def other_values(exchanged: Exchange) -> list[str]:
 
 
 def _left_out(exchanged: Exchange) -> list[str]:
-    """A note on the pairs without a difference, with the trials that diverged."""
+    """A note on the pairs without a difference, with the trials that were lost."""
     num = sum(change.num_lost for change in exchanged.changes)
     if not num:
         return []
-    trials = dict.fromkeys(lost for change in exchanged.changes for lost in change.diverged)
+    trials = dict.fromkeys(lost for change in exchanged.changes for lost in change.lost)
     named = [
         f"{t.trial} ({t.study}, {describe_change(NOTHING, t.lineage.variant)[1]}, seed {t.seed})"
         for t in [*trials][:SHOWN]
     ]
     more = f", and {len(trials) - SHOWN} more" if len(trials) > SHOWN else ""
     pairs = "1 pair is" if num == 1 else f"{num} pairs are"
-    return [f"{pairs} left out because a trial diverged: {', '.join(named)}{more}."]
+    return [
+        f"{pairs} left out because a trial diverged, was stopped early or raised an error: "
+        f"{', '.join(named)}{more}. These may have been the worst of their side, so no verdict is "
+        "in its favour."
+    ]

@@ -58,7 +58,7 @@ def _lines(
 
 def _caption(curves: Sequence[BudgetCurve]) -> str:
     spoilt = sum(curve.num_spoilt for curve in curves)
-    lost = f" {spoilt} diverged or were stopped early and count as the worst." if spoilt else ""
+    lost = f" {spoilt} ended without a result and count as the worst." if spoilt else ""
     more = len(curves) - style.MAX_LINES
     left = f" Not drawn: {counted(more, 'more arm')}." if more > 0 else ""
     return (

@@ -5,9 +5,10 @@ There is no verdict
 - before every planned trial of both arms has ended: a table that is read while its study runs is
   one of many looks, and would be decided by the luckiest of them. What a planned look has decided
   (`looks.py`) stays decided while further seeds run;
-- in favour of an arm that lost seeds to divergence or early stopping: those were not random
-  seeds, and the rest look better than the arm is. A failure (out of memory, a lost machine) does
-  not depend on the loss, and only costs a pair;
+- in favour of an arm that lost seeds: they diverged, were stopped early, or failed by their own
+  code, so they were not random seeds, and the rest look better than the arm is. Other failures
+  (out of memory, a killed process, a lost machine) do not depend on the loss, and only cost a
+  pair. Nor is there one in favour of an imported arm without a row for a seed that the other has;
 - on arms that were tuned by fewer than three searches each: see `replication.py` for what a pair
   is.
 """
@@ -29,10 +30,9 @@ from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
 from ablate.results.looks import Looks
 from ablate.results.replication import Replication
-from ablate.results.result import MISSING
+from ablate.results.result import LOST, MISSING, RAISED
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict, of_loss
-from ablate.store.outcome import Status
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Judge:
     looks: Looks
     margin: float | None = None  # below it, a difference does not matter: on the metric's scale
     judged_before: int = 0  # variants that were compared with the same base, elsewhere
+    imported: bool = False  # an arm has rows, of which nobody planned the number
 
     def difference(
         self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
@@ -73,7 +74,9 @@ class Judge:
         stops = [other.stopped_at for other in others if other.stopped_at is not None]
         stops += [self.looks.last] if self.looks.are_several and verdict.decided else []
         end, pair = min(stops, default=None), self.replication.pair
-        return [fate for at, fate in arm.fates.items() if end is None or pair(at) < end]
+        seeds = {at for other in others for at in other.fates} if self.imported else set[int]()
+        fates = {**dict.fromkeys(seeds, RAISED), **arm.fates}
+        return [fate for at, fate in fates.items() if end is None or pair(at) < end]
 
     def read(self, verdict: Verdict) -> Verdict:
         """The verdict in the words of the metric: of some, neither direction is better."""
@@ -238,7 +241,7 @@ def _reservation(
 
 def lost_seeds(fates: Sequence[str]) -> bool:
     """Return whether the values that are left were selected by how good they are."""
-    return Status.DIVERGED in fates or Status.PRUNED in fates
+    return any(fate in LOST for fate in fates)
 
 
 def _unknown(arm: ArmResult) -> bool:

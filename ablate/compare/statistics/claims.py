@@ -4,8 +4,12 @@ with, theirs and ours.
 A level hangs on everything: epochs, widths, the text. A difference of two arms may hold where
 levels do not compare, so it stands beside the paper's at any scale, but is never called reproduced:
 
-    same direction    our mean difference has the paper's sign
-    in our interval   the paper's difference lies in our interval
+    same direction          our mean difference has the paper's sign
+    within one run of ours  the paper's difference is one run of each arm. So it is compared with
+                            where one more pair of ours would land, and not with the interval of our
+                            mean, in which 16 to 55% of perfect replications do not lie:
+                            t(1 - alpha/2, n - 1) s sqrt(1 + 1/n) from our mean, and half a unit of
+                            the last digit of either published number (`verdicts.reach`)
 
 Both are on the scale of the tests: of perplexity, a difference is a ratio, so that a paper's
 numbers and those of a smaller model can be laid side by side. Beside it stand the differences of
@@ -14,11 +18,12 @@ the means as printed. Nothing is tested here; `verdict` is the table's, on the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.verdicts import digits_of, half_digit, published_cells, reach
 from ablate.compare.table.rows import ArmSummary, Summary
 from ablate.compare.text.figures import changed, signed
 from ablate.config.metrics import SPLIT, Metric
@@ -36,6 +41,7 @@ class Claim:
     split: str
     ours: Difference
     theirs: float
+    reach: float | None  # from our mean, of one more run and the paper's rounding
     means: tuple[float, float]  # of the arm and of the other, over the seeds that both have
     published: tuple[float, float]  # of the arm and of the other, as printed
     verdict: Verdict | None  # on ours; None on a split that does not decide
@@ -47,12 +53,10 @@ class Claim:
         return self.ours.mean * self.theirs > 0
 
     @property
-    def in_interval(self) -> bool | None:
-        """Return whether the paper's difference lies in our interval; None without an interval."""
-        if self.ours.interval is None:
-            return None
-        low, high = self.ours.interval
-        return low <= self.theirs <= high
+    def within_one_run(self) -> bool | None:
+        """Return whether one more run of ours might give the paper's difference; None if our runs
+        do not say how they vary."""
+        return None if self.reach is None else abs(self.theirs - self.ours.mean) <= self.reach
 
     @property
     def shown_ours(self) -> str:
@@ -95,7 +99,8 @@ def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Cl
     for own, theirs in zip(arm.every, other.every, strict=True):
         of_arm, of_other = (_published(summary, each.name, own.metric) for each in (arm, other))
         for split in own.metric.splits if own.metric.of == SPLIT else ():
-            ours = _difference(summary, own, theirs, split)
+            pairs = _pairs(summary, own, theirs, split)
+            ours = _difference(summary, pairs)
             if ours is None or split not in of_arm or split not in of_other:
                 continue
             decides = own is arm.measured and split == summary.split
@@ -108,6 +113,7 @@ def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Cl
                 split=split,
                 ours=ours,
                 theirs=losses[0] - losses[1],
+                reach=_reach(summary, pairs, own.metric, split, published),
                 means=(_mean(own, theirs, split), _mean(theirs, own, split)),
                 published=published,
                 verdict=arm.comparison.verdict if decides and arm.comparison else None,
@@ -129,13 +135,31 @@ def _published(summary: Summary, arm: str, metric: Metric) -> Mapping[str, float
     return record.published_columns.get(metric.name, {})
 
 
-def _difference(summary: Summary, own: Measured, theirs: Measured, split: str) -> Difference | None:
-    """Ours on a split, over the seeds (or searches) that both arms have."""
-    seeds = _shared(own, theirs, split)
-    losses = [each.losses.get(split, {}) for each in (own, theirs)]
-    means = [summary.replication.means(each, seeds) for each in losses]
-    deltas = [a - b for a, b in zip(*means, strict=True)]
+def _pairs(summary: Summary, own: Measured, theirs: Measured, split: str) -> list[list[float]]:
+    """Our differences on a split: of each pair (a seed or a search), those of its seeds."""
+    groups = summary.replication.groups(_shared(own, theirs, split))
+    return [[own.losses[split][at] - theirs.losses[split][at] for at in group] for group in groups]
+
+
+def _difference(summary: Summary, pairs: Sequence[Sequence[float]]) -> Difference | None:
+    deltas = [statistics.mean(pair) for pair in pairs]
     return statistics.paired_difference(deltas, alpha=summary.alpha, tested=False)
+
+
+def _reach(
+    summary: Summary,
+    pairs: Sequence[Sequence[float]],
+    metric: Metric,
+    split: str,
+    published: Sequence[float],
+) -> float | None:
+    """How far from our mean one more run may land, and the rounding of both published numbers."""
+    if len(pairs) < 2:
+        return None
+    cells = published_cells(summary.record, split, metric)
+    printed = ((number, [cell for cell in cells if cell.value == number]) for number in published)
+    digits = [digits_of(number, metric, half_digit(of)) for number, of in printed]
+    return reach(pairs, summary.alpha) + sum(digits)
 
 
 def _shared(own: Measured, theirs: Measured, split: str) -> list[int]:

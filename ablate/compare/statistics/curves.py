@@ -9,8 +9,8 @@ expected   the best of k trials, averaged over all choices of k of a search's n 
            over the same choices; it is 0 at k = n, where there is only one.
 as found   the best so far, in the order in which the trials were suggested.
 
-A trial that diverged or was stopped early has spent its budget, and counts as the worst that
-completed; one that failed (a lost machine) is not counted.
+A trial that diverged, was stopped early or raised an error has spent its budget, and counts as the
+worst that completed; one that failed otherwise (a lost machine) is not counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ablate.compare.statistics import paired as statistics
-from ablate.results.result import result_of
+from ablate.results.result import LOST, result_of
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.study_record import StudyRecord
 
-SPENT = (Status.COMPLETED, Status.DIVERGED, Status.PRUNED)
+SPENT = (Status.COMPLETED, *LOST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class BudgetCurve:
 
     arm: str
     num_trials: int
-    num_spoilt: int  # diverged, or stopped early
+    num_spoilt: int  # diverged, stopped early, or raised an error
     best: float  # loss
     expected: tuple[BudgetPoint, ...]
     as_found: tuple[tuple[BudgetPoint, ...], ...]

@@ -110,7 +110,7 @@ def _verdict(
     losses = measured.losses[split]
     groups = judge.replication.groups(losses)
     pairs = [[losses[index] for index in group] for group in groups]
-    rounding = 0.5 * 10 ** -max((cell.decimals for cell in cells), default=1)
+    rounding = half_digit(cells)
     of = judge.replication.unit
     exact = all(journal.trial.runner == COUNTING for journal in trials)
     return judged(pairs, published, metric, rounding, exact=exact, alpha=judge.alpha, of=of)
@@ -133,7 +133,7 @@ def judged(
     means = [statistics.mean(pair) for pair in pairs]
     if (exact or metric.of == ARMS) and means:  # counted, so that no seed changes the number
         centre, target = means[0], metric.loss_of_shown(published)
-        digits = abs(metric.loss_of_shown(published + rounding) - target)
+        digits = digits_of(published, metric, rounding)
         close = abs(centre - target) <= metric.margin + digits
         return REPRODUCED if close else f"{NOT}: ours {_apart(centre, target, metric)}"
     if not means:
@@ -145,14 +145,25 @@ def judged(
     centre, target = statistics.mean(means), metric.loss_of_shown(published)
     if max(abs(end - target) for end in interval) <= metric.margin:
         return REPRODUCED
-    digits = abs(metric.loss_of_shown(published + rounding) - target)
-    if abs(centre - target) <= _reach(pairs, alpha) + digits:
+    digits = digits_of(published, metric, rounding)
+    if abs(centre - target) <= reach(pairs, alpha) + digits:
         return NOISE
     return f"{NOT}: ours {_apart(centre, target, metric)}"
 
 
-def _reach(pairs: Sequence[Sequence[float]], alpha: float) -> float:
-    """How far from our mean another of our runs may land: one more search, and one seed of it."""
+def half_digit(cells: Sequence[papers.Cell]) -> float:
+    """Half a unit of the last digit that a paper prints."""
+    return 0.5 * 10 ** -max((cell.decimals for cell in cells), default=1)
+
+
+def digits_of(published: float, metric: Metric, rounding: float) -> float:
+    """How far rounding may have moved a published number, on the scale of the tests."""
+    return abs(metric.loss_of_shown(published + rounding) - metric.loss_of_shown(published))
+
+
+def reach(pairs: Sequence[Sequence[float]], alpha: float) -> float:
+    """How far from the mean of our pairs one more run may land: one more search, and one seed of
+    that search."""
     num = len(pairs)
     between = statistics.spread([statistics.mean(pair) for pair in pairs]) or 0.0
     apart = [v - statistics.mean(pair) for pair in pairs for v in pair]

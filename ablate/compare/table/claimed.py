@@ -21,8 +21,8 @@ def claims_table(summary: Summary) -> Table | None:
     return of_claims(rows) if rows else None
 
 
-def _in_interval(claim: Claim) -> str:
-    return {True: "yes", False: "no", None: NONE}[claim.in_interval]
+def _within_one_run(claim: Claim) -> str:
+    return {True: "yes", False: "no", None: NONE}[claim.within_one_run]
 
 
 def claims_of_studies(store: Store, names: Sequence[str], split: str | None) -> list[Table]:
@@ -59,13 +59,14 @@ def of_claims(rows: Sequence[Claim], title: str = "") -> Table:
             Column("Δ paper", lambda claim: claim.shown_theirs, first=1),
             Column("means apart,\nours/paper", lambda claim: " / ".join(claim.apart)),
             Column("direction", lambda claim: claim.direction, left=True, first=1),
-            Column("in our\ninterval", _in_interval, left=True, first=1),
+            Column("within one\nrun of ours", _within_one_run, left=True, first=1),
         ],
         rows,
         title=title,
         notes=[
             f"Claims: differences from {base}, which may hold at another scale than the paper's "
             "although the levels do not compare; none is called reproduced. Our intervals are "
-            f"each row's own{found}."
+            f"each row's own{found}. The paper's number is one run: within one run of ours, if one "
+            "more run of ours might give this difference."
         ],
     )

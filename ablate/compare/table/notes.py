@@ -17,13 +17,14 @@ from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.replication import MIN_PAIRS, counted, plural
+from ablate.results.result import RAISED
 from ablate.results.sizes import shown_size
 from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
-    "lost seeds": "the seeds it lost to divergence or early stopping may have been its worst",
-    "other arm lost seeds": "{other} lost seeds to divergence or early stopping",
+    "lost seeds": "the seeds it {lost} may have been its worst",
+    "other arm lost seeds": "the seeds {other} {lost} may have been its worst",
     "same trials": "its settings are those of {other}, and so are its trials",
     "same results": "every seed has exactly the result of {other}: what it differs in was not "
     "read, or changed nothing",
@@ -97,7 +98,8 @@ def _hole(arm: ArmSummary) -> str:
     counts = arm.counts
     lost = {
         "diverged": counts.diverged,
-        "failed": counts.failed,
+        RAISED: counts.raised,
+        "failed": counts.failed - counts.raised,
         "stopped early": counts.pruned,
         "to run": counts.missing,
     }
@@ -280,10 +282,12 @@ def about_unclear(names: Sequence[str]) -> Iterable[str]:
 
 def cautions(summary: Summary) -> Iterable[str]:
     """Withheld verdicts, what is unusual, and whether published numbers are comparable."""
+    imported = summary.record.imported
+    lost = "has no number for" if imported else "lost to divergence, early stopping or errors"
     for reason, meaning in _WITHHELD.items():
         withheld = [arm.name for arm in summary.arms if _is_withheld(arm, reason)]
         others = (summary.elsewhere.get(name, "the base arm") for name in withheld)
-        texts = (meaning.format(other=other) for other in others)
+        texts = (meaning.format(other=other, lost=lost) for other in others)
         for text, names in _grouped(zip(texts, withheld, strict=True)).items():
             yield f"No verdict on {', '.join(names)}: {text}."
     yield from costs.cautions(summary)

@@ -50,6 +50,7 @@ def summarise(
         looks_of(record, replication),
         record.margin,
         record.judged_before,
+        bool(record.imported),
     )
     cells = Cells(record, results_of(journals))
     results = cells.arms()

@@ -23,7 +23,7 @@ from ablate.config.metrics import ARMS, BITS, LARGEST_EXPONENT, PERPLEXITY, Metr
 from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
-from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
+from ablate.results.facts import NUMBER, REASON, TEXT, TRUTH, WHOLE
 from ablate.results.result import Result
 from ablate.results.spread import mean, spread
 from ablate.store import study_record
@@ -49,7 +49,7 @@ STUDY_FACTS = (
     "record",
 )
 TRIAL_FACTS = (
-    *("trial", "study_key", "arm", "stage", "seed_index", "in_cell", "status", "corpus"),
+    *("trial", "study_key", "arm", "stage", "seed_index", "in_cell", "status", REASON, "corpus"),
     *("parents", "also_in", "num_parameters"),
 )
 Row = Mapping[str, Any]
@@ -84,7 +84,7 @@ class Changes:
         self.trials.update(row["trial"] for row in rows)
         # The trial that measures a model is counted where the model is, which arms may share.
         measures = (row for row in rows if row["stage"] == StageName.MEASURE)
-        self.trials.update(parent for row in measures for parent in _parents(row))
+        self.trials.update(parent for row in measures for parent in parents_of(row))
         for key, shown in by_study(rows).items():
             self.arms[key].update(row["arm"] for row in shown)
 
@@ -264,6 +264,7 @@ def result_of(columns: Mapping[str, str], row: Row) -> Result:
     size = row["num_parameters"]
     return Result(
         status=None if row["status"] in UNENDED else Status(row["status"]),
+        reason=row[REASON],
         metrics={key: value for key, value in reported.items() if value is not None},
         num_parameters=None if size is None else int(size),
     )
@@ -301,10 +302,10 @@ def _planned(row: Row, number: int) -> PlannedTrial:
         seed=0,
         seed_index=-number if index is None else index,
         final=bool(row["in_cell"]),
-        parents=_parents(row),
+        parents=parents_of(row),
     )
 
 
-def _parents(row: Row) -> tuple[str, ...]:
+def parents_of(row: Row) -> tuple[str, ...]:
     parents = (row["parents"] or "").split(", ")
     return tuple(parent.rpartition(":")[2] for parent in parents)

@@ -67,6 +67,7 @@ class Recorded:
             metrics=metrics,
             num_parameters=options.get("num_parameters", 1000),
             digest=options["digest"],
+            reason=options.get("reason"),
         )
         attempt = Attempt(
             started=options["started"],

@@ -297,11 +297,42 @@ def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
     result = matched.exchange(update_mirror(recorded.workspace), ["head"])
     (change,) = result.changes
     assert change.num_pairs == 2
-    assert [one.trial for one in change.diverged] == ["m3"]
+    assert [one.trial for one in change.lost] == ["m3"]
     (row,) = matched_table.table(result).rows
-    assert dict(zip(matched_table.table(result).headings, row, strict=True))["diverged"] == "m3"
+    assert dict(zip(matched_table.table(result).headings, row, strict=True))["lost"] == "m3"
     text = " ".join(matched_table.plain_text(result).split())
-    assert "1 pair is left out because a trial diverged: m3 (one, head=mos, seed 3)." in text
+    assert "stopped early or raised an error: m3 (one, head=mos, seed 3). These may" in text
+
+
+@pytest.mark.parametrize(
+    ("ended", "why", "said"),
+    [
+        ("diverged", "training loss became nan", "undecided"),
+        ("failed", "ValueError: Input contains NaN.", "undecided"),
+        ("failed", "study.py:3: the command ended with status 1", "undecided"),
+        ("failed", "out of memory: a smaller batch_size needs less.", "better"),
+        ("failed", "study.py:3: the command was killed by SIGKILL", "better"),
+    ],
+)
+@pytest.mark.parametrize("lost", ["mos", "softmax"])
+def test_no_verdict_favours_a_side_that_lost_trials(recorded, lost, ended, why, said):
+    arms = {}
+    for head, nats in (("softmax", 4.0), ("mos", 3.5)):
+        values = {**BASE, "head": head}
+        arms[head] = [
+            recorded.trial(f"{head}{seed}", values, seed=seed, nats=nats + 0.001 * seed**2 * nats)
+            for seed in range(1, 6)
+        ]
+        if head == lost:
+            arms[head][-1] = recorded.trial(f"{head}5", values, seed=5, status=ended, reason=why)
+    recorded.study("one", arms)
+    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
+    (row,) = matched_table.table(result).rows
+    cells = dict(zip(matched_table.table(result).headings, row, strict=True))
+    favours = "better" if cells["after"] == "head=mos" else "worse"
+    expected = favours if lost == "softmax" or said == "better" else "undecided"
+    assert cells["verdict"] == expected
+    assert cells["lost_pairs"] == (said == "undecided")
 
 
 def test_a_change_of_which_every_pair_diverged_is_named(recorded):

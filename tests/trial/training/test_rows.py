@@ -15,7 +15,7 @@ from ablate.config import registry
 from ablate.config.merge import merge
 from ablate.errors import CombinationError
 from ablate.store import journal as journals
-from ablate.store.outcome import Status
+from ablate.store.outcome import Status, is_its_own
 from ablate.store.store import Store
 from ablate.trial.provenance import trust
 from ablate.trial.run import TrialRun, load_modules
@@ -223,9 +223,10 @@ def test_a_process_that_says_nothing_is_waited_for_only_so_long(tmp_path, data, 
     (follower,) = Team.started.processes
     follower.send_signal(signal.SIGSTOP)
     told = rf"process 2 of 2 \(pid {follower.pid}\) did not answer in 1 s, .* processes=1"
-    with pytest.raises(ProcessLost, match=told):
+    with pytest.raises(ProcessLost, match=told) as lost:
         task.saved()
     assert follower.poll() == -signal.SIGKILL
+    assert not is_its_own(str(lost.value))
 
 
 def test_a_process_that_dies_ends_the_attempt_and_the_next_one_goes_on(tmp_path, data):

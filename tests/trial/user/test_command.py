@@ -18,7 +18,7 @@ from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
 from ablate.errors import ConfigError
 from ablate.store.journal import Journal
-from ablate.store.outcome import Status
+from ablate.store.outcome import Status, is_its_own
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
 from ablate.trial.user.user_code import executed
@@ -126,6 +126,7 @@ def test_a_failing_command_shows_its_last_lines(folder):
         first
         == f"{folder / 'own.py'}:3: the command ended with status 1: ValueError: no such layer"
     )
+    assert is_its_own(outcome.reason)
     assert rest[0] == f"$ {shlex.join([sys.executable, 'broken.py', '--seed', '3'])}"
     assert "step 7" in outcome.reason and "ValueError: no such layer" in outcome.reason
 
@@ -134,6 +135,7 @@ def test_a_killed_command_names_the_signal(folder):
     outcome = run_command("sh -c 'echo step 7; kill -9 $$; echo {seed}'", folder).outcome
     assert outcome.status == Status.FAILED
     assert "the command was killed by SIGKILL" in outcome.reason and "step 7" in outcome.reason
+    assert not is_its_own(outcome.reason)
 
 
 def test_no_such_program(folder):
