@@ -31,6 +31,7 @@ NOT_ITS_OWN = re.compile(
     r"out of memory|\d+ workers died without|the worker process\b|its journal is missing"
     r"|process \d+ of \d+ |the trial \S+ that it builds on"
     r"|[^\n]*: the command was killed by SIG(KILL|TERM|INT|HUP)\b"
+    r"|[^\n]*: the command ended with status \d+: (\S*OutOfMemoryError|MemoryError)\b"
 )
 
 

@@ -117,6 +117,12 @@ def test_seeds_that_a_command_ignores_give_one_result_and_no_verdict(folder, wor
         run(study, workspace=str(workspace.folder), local=True)
 
 
+def test_a_command_that_ran_out_of_memory_says_nothing_of_its_result(folder):
+    (folder / "large.py").write_text("raise MemoryError('too large')\n")
+    reason = run_command("python large.py --seed {seed}", folder).outcome.reason
+    assert "MemoryError: too large" in reason and not is_its_own(reason)
+
+
 def test_a_failing_command_shows_its_last_lines(folder):
     (folder / "broken.py").write_text("print('step 7')\nraise ValueError('no such layer')\n")
     outcome = run_command("python broken.py --seed {seed}", folder).outcome
