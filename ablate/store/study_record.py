@@ -149,7 +149,7 @@ class StudyRecord:
     rungs: tuple[str, ...] = ()  # of that scale, from the smallest to the largest
     sizes: Mapping[str, Any] = field(default_factory=dict)  # what this rung sets in all arms
     rule: str = ""  # how the ladder transfers settings from rung to rung, in words
-    beyond: float | None = None  # times the largest rung's compute, at which a gain should hold
+    beyond: float | None = None  # times the largest rung's compute, at which a saving should hold
 
     @property
     def key(self) -> str:

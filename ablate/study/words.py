@@ -302,8 +302,8 @@ class Ladder(Word):
     """Sizes at which every arm is trained: does what helps a small model help a larger one, too?
 
     The study is run on each rung, as the scales `laptop.16`, `laptop.24` and so on. One table is
-    over all of them: the gain on each rung, its trend with compute, and how much more compute the
-    base needs to get where an arm is.
+    over all of them: the gain on each rung, how much more compute the base needs to get where an
+    arm is, and how this changes with compute.
 
     Args:
         sizes: Fields that all arms have, with a value for each of four rungs or more, from the
@@ -316,7 +316,7 @@ class Ladder(Word):
         rule: What `transfer` does, in words: `"the learning rate falls with the width"`.
         compute: A function of an arm's values that returns the floating point operations of a
             seed's training, for a task of your own. Those of language models are counted.
-        beyond: A gain holds if it is still shown at this many times the largest rung's compute.
+        beyond: A saving holds if it is still shown at this many times the largest rung's compute.
     """
 
     sizes: Mapping[str, Sequence[Any]]

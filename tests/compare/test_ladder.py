@@ -71,26 +71,30 @@ def deltas_of(found, arm):
 GROWING, STEADY, FADING = (0.02, 0.05, 0.08, 0.11), (0.1,) * 4, (0.1, 0.07, 0.04, 0.01)
 
 
-def test_the_trend_is_a_t_test_over_the_slopes_that_numpy_fits_to_each_seed():
+def test_the_words_are_of_t_tests_over_the_lines_that_numpy_fits_to_each_seeds_savings():
     found = found_of({"a": GROWING})
     (row,) = found.over
-    slopes = [np.polyfit(np.log10(COMPUTE), deltas, 1)[0] for deltas in deltas_of(found, "a")]
-    ends = [
-        np.polyval(np.polyfit(np.log10(COMPUTE), deltas, 1), np.log10(10 * COMPUTE[-1]))
-        for deltas in deltas_of(found, "a")
-    ]
-    for line, of_seeds in ((row.slope, slopes), (row.beyond, ends)):
-        assert line.difference.deltas == pytest.approx(of_seeds)
-        assert line.difference.p == pytest.approx(stats.ttest_1samp(of_seeds, 0).pvalue)
-        interval = stats.ttest_1samp(of_seeds, 0).confidence_interval()
-        assert line.difference.interval == pytest.approx((interval.low, interval.high))
+    fits = [np.polyfit(np.log10(COMPUTE), logs, 1) for logs in found.climbs["a"].savings]
+    of_seeds = {
+        "largest": found.climbs["a"].savings[:, -1],
+        "slope": [slope for slope, _ in fits],
+        "beyond": [np.polyval(line, np.log10(10 * COMPUTE[-1])) for line in fits],
+    }
+    shown = {"slope": row.change, "beyond": row.beyond}
+    for what, test in row.tests.items():
+        expected = stats.ttest_1samp(of_seeds[what], 0)
+        assert test.difference.deltas == pytest.approx(-np.asarray(of_seeds[what]))
+        assert test.difference.p == pytest.approx(expected.pvalue)
+        if what in shown:
+            interval = 10 ** np.array(expected.confidence_interval())
+            assert [shown[what].low, shown[what].high] == pytest.approx(interval)
 
 
 @pytest.mark.parametrize(
     ("gains", "words"),
     [
         (GROWING, "grows, holds"),
-        (STEADY, "holds"),
+        (STEADY, "grows, holds"),  # steady in nats, so a growing share of the compute
         (FADING, "shrinks, not shown to hold"),
         ((0.05, 0.0, -0.05, -0.1), "shrinks, worse"),
         ((-0.2, -0.15, -0.1, -0.05), "grows, worse"),
@@ -105,19 +109,42 @@ def test_the_words_say_what_is_shown_of_the_gain(gains, words):
 
 
 TENFOLD = (1e9, 1e10, 1e11, 1e12)
+QUIET = {"noise": 0.001, "compute": TENFOLD}
 
 
-def of_a_factor(factor):
-    """The gains of an arm that always needs so many times less compute than the base."""
-    return tuple(2.0 * (c / 1e9) ** -0.2 * (1 - factor**-0.2) for c in TENFOLD)
+def of_a_factor(factor, change=1.0):
+    """The gains of an arm that needs so many times less compute than the base on the smallest rung,
+    and by `change` times that on each further one."""
+    factors = [factor * change**rung for rung in range(len(TENFOLD))]
+    of_rungs = zip(TENFOLD, factors, strict=True)
+    return tuple(2.0 * (c / 1e9) ** -0.2 * (1 - saves**-0.2) for c, saves in of_rungs)
 
 
-def test_an_arm_that_is_better_on_every_rung_is_not_worse_where_its_line_crosses_0():
-    found = found_of({"a": of_a_factor(1.5)}, noise=0.001, compute=TENFOLD)
-    (row,) = found.over
+@pytest.mark.parametrize(
+    ("factor", "change", "words"),
+    [
+        (2.0, 1.0, "holds"),
+        (1.2, 1.0, "holds"),
+        (1.5, 1.3, "grows, holds"),
+        (4.0, 0.8, "shrinks, holds"),
+        (4.0, 0.7, "shrinks, not shown to hold"),
+        (0.7, 1.0, "worse"),
+        (0.7, 1.1, "grows, worse"),
+    ],
+)
+def test_words_are_of_the_saving_and_not_of_nats_which_shrink_where_curves_flatten(
+    factor, change, words
+):
+    (row,) = found_of({"a": of_a_factor(factor, change)}, **QUIET).over
+    assert row.verdict == words
+    assert row.change.low < change < row.change.high
+    assert row.beyond.low < factor * change**4 < row.beyond.high
+
+
+def test_an_arm_that_costs_twice_what_its_gain_saves_is_worse():
+    found = found_of({"a": of_a_factor(1.5)}, costs=3.0, **QUIET)
     assert {one.gain.verdict for one in found.rows if one.gain} == {Verdict.BETTER}
-    assert row.beyond.verdict == Verdict.WORSE
-    assert row.verdict == "shrinks, not shown to hold"
+    assert found.over[0].verdict == "worse"
 
 
 def test_what_holds_or_is_worse_is_so_on_the_largest_rung():
@@ -133,25 +160,13 @@ def test_what_holds_or_is_worse_is_so_on_the_largest_rung():
 
 def test_all_tests_of_the_table_are_corrected_together():
     found = found_of({"a": GROWING, "b": (0.0, 0.004, 0.0, 0.002)})
-    assert found.family == 2 * (4 + 2)
+    assert found.family == 2 * (4 + 3)
     tests = [row.gain for row in found.rows if row.gain]
-    tests += [line for row in found.over for line in (row.slope, row.beyond)]
+    tests += [test for row in found.over for test in row.tests.values()]
     corrected = holm([one.difference.p for one in tests])
     assert [one.p_holm for one in tests] == pytest.approx(corrected)
     weak = next(row for row in found.rows if (row.arm, row.rung) == ("b", "24"))
     assert weak.gain.p_holm > weak.own.comparison.p_holm  # of the rung's own table
-
-
-@pytest.mark.parametrize(("factor", "word"), [(1.5, Trend.SHRINKS), (0.7, Trend.GROWS)])
-def test_a_constant_factor_of_compute_changes_differences_and_not_itself(factor, word):
-    found = found_of({"a": of_a_factor(factor)}, noise=0.001, compute=TENFOLD)
-    (row,) = found.over
-    assert row.trend == word
-    assert row.change.low < 1 < row.change.high
-    assert row.change.high / row.change.low < 1.1
-    said = text.write(over_rungs_table(found), 200).replace("\n  ", " ")
-    assert f"of that; its gain in perplexity {word} with compute" in said
-    assert "a constant factor of compute is a smaller and smaller difference" in said
 
 
 def test_the_change_of_what_the_base_needs_is_that_of_each_seed():
@@ -182,7 +197,8 @@ def test_the_change_of_what_the_base_needs_is_that_of_each_seed():
 
 def test_the_base_needs_no_number_where_a_rung_has_none():
     (row,) = found_of({"a": (1.9, 0.1, 0.1, 0.1)}).over
-    assert row.needed is not None and row.change is None
+    assert row.needed is not None and row.change is row.beyond is None
+    assert (row.verdict, row.reason) == ("undecided", "no number on some rung")
     assert found_of({"a": STEADY}, seeds=2).over[0].change is None
 
 
@@ -194,7 +210,15 @@ def test_rows_whose_interval_and_corrected_test_differ_are_named():
     assert (
         f"Undecided although the interval excludes 0: {unclear[0].arm} on {unclear[0].rung}" in said
     )
-    assert "Undecided although" not in text.write(over_rungs_table(found_of({"a": GROWING})), 200)
+    assert "although" not in text.write(over_rungs_table(found_of({"a": GROWING})), 200)
+
+
+def test_a_saving_whose_interval_excludes_1_without_a_word_is_named():
+    found = found_of({"a": of_a_factor(1.5), "b": GROWING}, seeds=3, noise=0.01, compute=TENFOLD)
+    (row, _) = found.over
+    assert row.verdict == "not shown to hold" and row.beyond.low > 1
+    said = text.write(over_rungs_table(found), 200).replace("\n  ", " ")
+    assert "Over 4 rungs, an interval of a" in said and "excludes 1" in said
 
 
 def test_an_arm_that_costs_twice_as_much_is_not_favoured():
@@ -215,7 +239,8 @@ def test_without_a_curve_there_is_no_number_and_a_reason(more, why):
     assert all(row.needed is None for row in found.rows)
     assert found.climbs["a"].problem == why
     assert why in text.write(over_rungs_table(found)).replace("\n  ", " ")
-    assert bool(found.over) == ("compute" not in more)
+    assert [row.verdict for row in found.over] == ["undecided"] * ("compute" not in more)
+    assert {row.reason for row in found.over} <= {"no curve"}
 
 
 def test_operations_that_are_not_known_leave_no_trend():
@@ -236,7 +261,7 @@ def test_nothing_is_decided_before_every_rung_and_every_result_is_there():
     del studies[2].journals["a-1"]
     (row,) = over_rungs(summaries(studies)).over
     assert (row.verdict, row.reason) == ("undecided", "results missing on 1 of 4 rungs")
-    assert len(row.slope.difference.deltas) == 4  # the seed is left out on all rungs
+    assert len(row.tests["slope"].difference.deltas) == 4  # the seed is left out on all rungs
 
 
 @pytest.mark.parametrize(("arm", "why"), [("a", "lost seeds"), ("base", "other arm lost seeds")])
@@ -249,7 +274,7 @@ def test_lost_seeds_on_one_rung_forbid_any_word(arm, why):
 def test_too_few_pairs_or_searches_give_no_words():
     (row,) = found_of({"a": STEADY}, seeds=2).over
     assert (row.verdict, row.reason) == ("undecided", "2 pairs")
-    assert found_of({"a": STEADY}, num_searches=1).over[0].slope.verdict == Verdict.WITHHELD
+    assert found_of({"a": STEADY}, num_searches=1).over[0].verdict == Verdict.WITHHELD
 
 
 def test_the_sentence_says_what_the_base_needs_and_what_is_extrapolated():
@@ -257,14 +282,15 @@ def test_the_sentence_says_what_the_base_needs_and_what_is_extrapolated():
     said = sentence(found.over[0], found)
     assert said.startswith("a, on rung 48: base needs ")
     assert "as much compute to get there, extrapolated beyond the ladder, and for ten" in said
-    assert f"for ten times the compute {needs(found.over[0].change, mark='')} of that; no" in said
-    assert "no trend of its gain in perplexity is shown" in said
+    assert f"for ten times the compute {needs(found.over[0].change, mark='')} of that; its" in said
     assert said.endswith(
-        "it still holds at 10 times the compute of 48, where the line is extrapolated."
+        "; its saving grows with compute. At 10 times the compute of 48, where both lines are "
+        f"extrapolated, it needs {needs(found.over[0].beyond, mark='')}; the saving is shown to "
+        "hold there."
     )
     lost = found_of({"a": (0.05, 0.0, -0.05, -0.1)})
     assert sentence(lost.over[0], lost).endswith(
-        "; its gain in perplexity shrinks with compute, and the arm is worse on rung 48."
+        "; on rung 48 the arm is worse than base is with as much compute."
     )
 
 
@@ -282,14 +308,16 @@ def test_programs_get_every_row_unrounded():
     keys = [f"mixture_layers@s.{rung}" for rung in RUNGS for _ in "ab"]
     assert [row["study"] for row in rows] == [*keys, "mixture_layers@s"]
     over = found.over[0]
-    assert float(rows[-1]["slope_nats"]) == over.slope.difference.mean
+    assert float(rows[-1]["base_needs_change_p"]) == over.tests["slope"].difference.p
+    assert float(rows[-1]["base_needs_beyond_p_holm"]) == over.tests["beyond"].p_holm
+    assert float(rows[-1]["base_needs_beyond"]) == over.beyond.ratio
     assert float(rows[-1]["base_needs_low"]) == over.needed.low
     assert float(rows[-1]["base_needs_change_high"]) == over.change.high
-    assert (rows[-1]["verdict"], rows[-1]["carried_to"]) == ("grows, holds", "10.0")
+    assert (rows[-1]["verdict"], rows[-1]["beyond"]) == ("grows, holds", "10.0")
     assert rows[1]["compute"] == "1000000000.0" and rows[0]["verdict"] == ""
 
 
-def test_the_figure_has_both_curves_and_the_gain_with_bands():
+def test_the_figure_has_both_curves_with_bands_and_the_gain_with_a_line_on_the_rungs():
     studies = rungs({"a": GROWING})
     every = summaries(studies)
     figure = plot.described(Material(every[-1], {}, rungs=every))
@@ -298,8 +326,9 @@ def test_the_figure_has_both_curves_and_the_gain_with_bands():
     assert [one.name for one in below.series] == ["a"]
     bands = [mark for mark in above.marks if getattr(mark, "shade", 0)]
     assert len(bands) == 2 * 2 and all(b.low[0] < b.y[0] < b.high[0] for b in bands)
-    (line, beyond) = (mark for mark in below.marks if getattr(mark, "shade", 0))
-    assert beyond.x[-1] == pytest.approx(10 * COMPUTE[-1]) and line.x[-1] == pytest.approx(3e10)
+    assert not any(getattr(mark, "shade", 0) for mark in below.marks)
+    ends = [mark.x[-1] for mark in below.marks if len(mark.x) > len(COMPUTE)]
+    assert ends == [pytest.approx(3e10)]  # what differences of losses are beyond, no line says
     assert drawn(figure) and "operations of a seed" in as_json(figure)
     assert plot.described(Material(every[-1], {})) is None
 

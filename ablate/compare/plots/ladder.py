@@ -89,17 +89,12 @@ def _gain(climb: Climb, index: int, found: OverRungs) -> Iterator[fig.Series]:
     means, half = climb.deltas.mean(0), half_widths(climb.deltas, alpha)
     ends = [*map(change, means - half)], [*map(change, means + half)]
     yield from _dots(climb.arm, climb.base_compute, [*map(change, means)], *ends, look.colour)
-    for compute, dashes in _stretches(climb.base_compute, found.times, look.dashes):
-        lines = climb.deltas @ weights_at(climb.base_compute, compute).T
-        means, half = lines.mean(0), half_widths(lines, alpha)
-        yield fig.Series(
-            x=compute.tolist(),
-            y=[*map(change, means)],
-            low=[*map(change, means - half)],
-            high=[*map(change, means + half)],
-            look=fig.Look(colour=look.colour, dashes=dashes, width=1.2),
-            shade=SHADE,
-        )
+    compute = np.geomspace(min(climb.base_compute), max(climb.base_compute), POINTS)
+    yield fig.Series(
+        x=compute.tolist(),
+        y=[*map(change, weights_at(climb.base_compute, compute) @ means)],
+        look=fig.Look(colour=look.colour, dashes=look.dashes, width=1.2),
+    )
 
 
 def _dots(
@@ -132,7 +127,7 @@ def _caption(found: OverRungs, left_out: int) -> str:
     more = f" Not drawn: {left_out} more arms." if left_out else ""
     return (
         f"Above: each arm on {len(found.rungs)} rungs by its own compute; its curve, E + A C^-a. "
-        f"Below: differences from the base arm by the base's compute, with the line over log "
-        f"compute. Bars and bands: {percent} intervals over seeds. Dashes: extrapolated, to "
+        f"Below: differences from the base arm by the base's compute; the line over log compute is "
+        f"of their means. Bars and bands: {percent} intervals over seeds. Dashes: extrapolated, to "
         f"{found.times:g} times the largest rung.{more}"
     )

@@ -9,9 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ablate.compare.statistics import trend
 from ablate.compare.statistics.against import shared_seeds
-from ablate.compare.statistics.equivalent import Equivalent, change, equivalent
+from ablate.compare.statistics.equivalent import Equivalent, equivalent, savings
 from ablate.compare.statistics.paired import t_quantile
 from ablate.compare.statistics.power_law import PowerLaw, fit
 from ablate.compare.table.rows import ArmSummary, Summary
@@ -42,15 +41,6 @@ class Climb:
         compute = self.base_compute
         return bool(compute) and all(a < b for a, b in itertools.pairwise(compute))
 
-    @property
-    def slopes(self) -> list[float]:
-        """Each pair's change of the difference for ten times the compute."""
-        return trend.slopes(self.base_compute, self.deltas)
-
-    def carried(self, times: float) -> list[float]:
-        """Each pair's line at this many times the compute of the largest rung."""
-        return trend.carried(self.base_compute, self.deltas, times * self.base_compute[-1])
-
     @cached_property
     def problem(self) -> str:
         """Why the compared arm has no curve; empty if it has one."""
@@ -78,11 +68,12 @@ class Climb:
             return None
         return equivalent(self.law, self.base, self.losses[:, rung], self.compute[rung], alpha)
 
-    def needed_change(self, alpha: float) -> Equivalent | None:
-        """By what this is multiplied for ten times the compute."""
+    @cached_property
+    def savings(self) -> np.ndarray | None:
+        """Its logarithm [pair, rung]; None if it has no number on some rung."""
         if self.law is None:
             return None
-        return change(self.law, self.base, self.losses, self.compute, alpha)
+        return savings(self.law, self.base, self.losses, self.compute)
 
     def band(self, compute: np.ndarray, alpha: float) -> np.ndarray:
         """Half the width of the interval of the compared arm's curve; 0 below three pairs."""

@@ -10,10 +10,8 @@ needs no spread of the curve's three numbers, and is open where seeds do not tel
 end is. docs/calibration.md has the rate at which it misses the truth. Ends beyond `FAR` times the
 ladder's own are left open, too.
 
-Whether the gain itself changes with compute, `change` says: its logarithm at each rung, as a seed's
-losses would move it, has a line over log compute, as a difference of losses has (`trend.py`).
-Differences cannot say it. Where the base's curve flattens, those of a constant gain come nearer
-to 0.
+How the gain goes on with compute, its logarithm says: at each rung it moves with a seed's losses,
+so a seed has a line over log compute (`trend.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ablate.compare.statistics import trend
 from ablate.compare.statistics.paired import t_interval, t_quantile
 from ablate.compare.statistics.power_law import PowerLaw
 from ablate.results.replication import MIN_PAIRS
@@ -37,8 +34,8 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Equivalent:
-    """The base's compute for an arm's loss, over the arm's own; or by what this is multiplied for
-    ten times the compute. None: beyond what is quoted."""
+    """The base's compute for an arm's loss, over the arm's own, on one rung or beyond; or by what
+    this is multiplied for ten times the compute. None: beyond what is quoted."""
 
     ratio: float | None
     low: float | None
@@ -63,25 +60,27 @@ def equivalent(
     return Equivalent(ratio, low, high, needed is None or needed > largest)
 
 
-def change(
-    curve: PowerLaw,
-    base: np.ndarray,
-    arms: np.ndarray,
-    compute: Sequence[float],
-    alpha: float = 0.05,
-) -> Equivalent | None:
-    """By what the gain is multiplied for ten times the compute. `arms` has losses [seed, rung], and
-    `compute` what the arm used. None if the gain at some rung is not quoted."""
+def savings(
+    curve: PowerLaw, base: np.ndarray, arms: np.ndarray, compute: Sequence[float]
+) -> np.ndarray | None:
+    """The gain's log10 [seed, rung]. `arms` has losses [seed, rung], and `compute` what the arm
+    used. None if the gain at some rung is not quoted."""
     needed = [curve.compute_for(loss) for loss in arms.mean(0).tolist()]
     known = np.array([one for one in needed if one and _quoted(curve, one)])
-    if len(known) < len(needed) or len(arms) < MIN_PAIRS:
+    if len(known) < len(needed):
         return None
     moved = arms - arms.mean(0) - (base - base.mean(0)) @ curve.weights(known).T
-    logs = np.log10(known / np.array(compute)) + moved / curve.fall(known)
-    slopes = trend.slopes(curve.rungs, logs)
-    ends = [float(np.mean(slopes)), *(t_interval(slopes, alpha) or ())]
-    ratio, low, high = (10**end if abs(end) < math.log10(FAR) else None for end in ends)
-    return None if ratio is None else Equivalent(ratio, low, high, max(known) > max(curve.rungs))
+    return np.log10(known / np.array(compute)) + moved / curve.fall(known)
+
+
+def from_logs(of_seeds: Sequence[float], alpha: float, *, beyond: bool) -> Equivalent:
+    """A mean of logarithms, with its t interval, as a ratio. `beyond`: it is extrapolated."""
+    mean = float(np.mean(of_seeds))
+    low, high = t_interval(of_seeds, alpha) or (-math.inf, math.inf)
+    ratio, low, high = (
+        10**end if abs(end) < math.log10(FAR) else None for end in (mean, low, high)
+    )
+    return Equivalent(ratio, low, high, mean > 0 if ratio is None else beyond)
 
 
 def _quoted(curve: PowerLaw, needed: float) -> bool:

@@ -1,30 +1,27 @@
 """What a study finds on each rung of its ladder, and over all of them.
 
-All words of the table are one family: the gains of all arms on all rungs, their trends, and what is
-left of them beyond the largest rung. Holm's correction is over all of these. Compute is what trials
-recorded: a seed's training with all that it builds on.
+The words over all rungs are of the saving: of how many times an arm's compute the base needs to get
+where the arm is. All words of the table are one family: the gains of all arms on all rungs, and
+each arm's saving on the largest rung, its trend, and what is left of it beyond. Holm's correction
+is over all of these. Compute is what trials recorded: a seed's training with all that it builds on.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from ablate.compare.statistics import paired, trend
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.climb import Climb, climb_of, compute_of
-from ablate.compare.statistics.equivalent import Equivalent
+from ablate.compare.statistics.equivalent import Equivalent, from_logs
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.several import reservation
 from ablate.compare.table.rows import ArmSummary, Comparison, Summary
 from ablate.results.replication import MIN_PAIRS, counted
 from ablate.results.verdict import Verdict
 
-EVERYTHING = (-math.inf, math.inf)
-SLOPE, BEYOND = "slope", "beyond"  # the tests of an arm over all rungs
+LARGEST, SLOPE, BEYOND = TESTS = ("largest", "slope", "beyond")  # of an arm over all rungs
 
 
 @dataclass(frozen=True)
@@ -45,29 +42,56 @@ class RungRow:
 
 
 @dataclass(frozen=True)
+class LineTest:
+    """A test of log10 of what an arm uses, over what the compared arm needs: below 0, it saves."""
+
+    difference: Difference
+    p_holm: float | None
+    verdict: Verdict
+
+    @property
+    def unclear(self) -> bool:
+        """Return whether the interval excludes 0 although the corrected test decided nothing."""
+        low, high = self.difference.interval or (0.0, 0.0)
+        return self.verdict == Verdict.UNDECIDED and low * high > 0
+
+
+@dataclass(frozen=True)
 class OverRow:
     """An arm over all rungs."""
 
     arm: str
     against: str
     of: Summary  # of the largest rung
-    slope: Comparison  # for ten times the compute
-    beyond: Comparison  # the line at `Ladder.beyond` times the largest rung's compute
-    trend: trend.Trend
-    hold: trend.Hold
+    tests: Mapping[str, LineTest]  # none if the saving has no number on some rung
+    reason: str  # why there is no verdict; empty if there is one
     needed: Equivalent | None  # on the largest rung
     change: Equivalent | None  # of what is needed, for ten times the compute
+    beyond: Equivalent | None  # needed at `Ladder.beyond` times the largest rung's compute
     problem: str  # why no number says what the compared arm needs
 
     @property
-    def reason(self) -> str:
-        """Why there is no verdict; empty if there is one."""
-        return self.slope.reason
+    def unclear(self) -> bool:
+        """Return whether the interval of a number that is shown excludes 1, and no word says so."""
+        return not self.reason and any(test.unclear for test in self.tests.values())
+
+    @property
+    def trend(self) -> trend.Trend:
+        """How the saving changes with compute."""
+        return trend.trend_of(self.tests[SLOPE].verdict)
+
+    @property
+    def hold(self) -> trend.Hold:
+        """Whether the saving is still shown beyond the ladder."""
+        return trend.hold_of(self.tests[LARGEST].verdict, self.tests[BEYOND].verdict)
 
     @property
     def verdict(self) -> str:
         """The words that the table has."""
-        return self.slope.verdict if self.reason else trend.in_words(self.trend, self.hold)
+        if self.reason:
+            withheld = self.of.replication.of_settings_found
+            return Verdict.WITHHELD if withheld else Verdict.UNDECIDED
+        return trend.in_words(self.trend, self.hold)
 
 
 @dataclass(frozen=True)
@@ -108,7 +132,7 @@ class _Tests:
 
     judge: Judge
     gains: Mapping[tuple[str, str], Comparison]  # (rung, arm)
-    lines: Mapping[tuple[str, str], Difference]  # (slope or beyond, arm)
+    lines: Mapping[tuple[str, str], Difference]  # (one of `TESTS`, arm)
     corrected: Mapping[tuple[str, str], float | None]
     family: int
 
@@ -122,11 +146,14 @@ class _Tests:
             verdict = self.judge.read(paired.verdict(own.difference, p, self.judge.alpha))
         return replace(own, p_holm=p, verdict=verdict, within="", level=None, helps=verdict.favours)
 
-    def line(self, what: str, arm: str, reason: str) -> Comparison:
-        """The slope of an arm's line, or its end, or `reason` why there is no verdict on it."""
-        difference, p = self.lines[what, arm], self.corrected[what, arm]
-        judged = self.judge.comparison(difference, p, reason, self.family, possible=EVERYTHING)
-        return replace(judged, level=None)
+    def of_lines(self, arm: str) -> dict[str, LineTest]:
+        """The tests of an arm over all rungs."""
+        found = {what: self.lines[what, arm] for what in TESTS if (what, arm) in self.lines}
+        p = {what: self.corrected[what, arm] for what in found}
+        return {
+            what: LineTest(line, p[what], paired.verdict(line, p[what], self.judge.alpha))
+            for what, line in found.items()
+        }
 
 
 def over_rungs(summaries: Sequence[Summary]) -> OverRungs:
@@ -142,7 +169,9 @@ def over_rungs(summaries: Sequence[Summary]) -> OverRungs:
         for summary in summaries
         for arm in summary.arms
     ]
-    over = [_over_row(summaries, climbs[arm], tests) for what, arm in tests.lines if what == SLOPE]
+    tested = [arm.name for arm in summaries[0].arms if arm.is_tested]
+    rising = [climbs[arm] for arm in tested if arm in climbs and climbs[arm].rises]
+    over = [_over_row(summaries, climb, tests) for climb in rising]
     return OverRungs(summaries, rows, over, climbs, tests.family)
 
 
@@ -158,23 +187,36 @@ def _tests(summaries: Sequence[Summary], climbs: Mapping[str, Climb]) -> _Tests:
     }
     lines = {}
     for arm in tested:
-        climb = climbs.get(arm)
-        if climb is not None and climb.rises:
-            lines[SLOPE, arm] = _difference(climb, climb.slopes, judge)
-            lines[BEYOND, arm] = _difference(climb, climb.carried(_times(first)), judge)
+        if arm in climbs:
+            lines |= {
+                (what, arm): _difference(of_seeds, judge)
+                for what, of_seeds in _lines(climbs[arm], _times(first)).items()
+            }
     found = {key: gain.difference.p for key, gain in gains.items()}
     found |= {key: line.p for key, line in lines.items()}
-    family = len(tested) * (len(first.record.rungs) + 2)
+    family = len(tested) * (len(first.record.rungs) + len(TESTS))
     corrected = dict(zip(found, paired.holm([*found.values()], family), strict=True))
     return _Tests(judge, gains, lines, corrected, family)
 
 
-def _difference(climb: Climb, deltas: Sequence[float], judge: Judge) -> Difference:
+def _lines(climb: Climb, times: float) -> dict[str, list[float]]:
+    """What is tested of each seed's saving; nothing if it has no number on some rung."""
+    logs, compute = climb.savings, climb.base_compute
+    if logs is None:
+        return {}
+    return {
+        LARGEST: logs[:, -1].tolist(),
+        SLOPE: trend.slopes(compute, logs),
+        BEYOND: trend.carried(compute, logs, times * compute[-1]),
+    }
+
+
+def _difference(of_seeds: Sequence[float], judge: Judge) -> Difference:
     tested = not judge.replication.of_settings_found
-    size = float(np.abs(climb.losses).max())
-    found = paired.paired_difference(deltas, size=size, alpha=judge.alpha, tested=tested)
+    used = [-log for log in of_seeds]
+    found = paired.paired_difference(used, alpha=judge.alpha, tested=tested)
     if found is None:
-        raise ValueError(f"{climb.arm} has no pair on all rungs")
+        raise ValueError("a climb has a pair on all rungs")
     return found
 
 
@@ -191,20 +233,23 @@ def _rung_row(summary: Summary, arm: ArmSummary, climb: Climb | None, tests: _Te
 
 def _over_row(summaries: Sequence[Summary], climb: Climb, tests: _Tests) -> OverRow:
     last = summaries[-1]
-    reason = _reason(summaries, climb)
-    slope = tests.line(SLOPE, climb.arm, reason)
-    beyond = tests.line(BEYOND, climb.arm, reason)
-    gain = tests.gain(last.record.part, climb.arm)
+    lines = _lines(climb, _times(last)) if len(climb.losses) >= MIN_PAIRS else {}
+    needed = climb.needed(len(summaries) - 1, last.alpha)
+    extrapolated = {SLOPE: bool(needed and needed.beyond), BEYOND: True}
+    carried = {
+        what: from_logs(lines[what], last.alpha, beyond=beyond)
+        for what, beyond in extrapolated.items()
+        if what in lines
+    }
     return OverRow(
         arm=climb.arm,
         against=climb.against,
         of=last,
-        slope=slope,
-        beyond=beyond,
-        trend=trend.trend_of(slope.verdict),
-        hold=trend.hold_of(gain.verdict if gain else Verdict.UNDECIDED, beyond.verdict),
-        needed=climb.needed(len(summaries) - 1, last.alpha),
-        change=climb.needed_change(last.alpha),
+        tests=tests.of_lines(climb.arm),
+        reason=_reason(summaries, climb),
+        needed=needed,
+        change=carried.get(SLOPE),
+        beyond=carried.get(BEYOND),
         problem=climb.problem,
     )
 
@@ -215,5 +260,10 @@ def _reason(summaries: Sequence[Summary], climb: Climb) -> str:
         return "neither direction is better"
     if why := reservation(summaries, climb.arm, "rungs", helps=None):
         return why
-    num = len(climb.losses)
-    return "" if num >= MIN_PAIRS else counted(num, "pair")
+    if summaries[0].replication.of_settings_found:
+        return summaries[0].replication.searches
+    if (num := len(climb.losses)) < MIN_PAIRS:
+        return counted(num, "pair")
+    if climb.problem:
+        return "no curve"
+    return "" if climb.savings is not None else "no number on some rung"

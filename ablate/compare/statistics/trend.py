@@ -1,14 +1,16 @@
-"""How a gain changes with compute: a line through each seed's differences, over log10 of compute.
+"""How a saving of compute goes on with compute: a line through each seed's, over log compute.
 
-A seed has a difference at every rung, so it has a slope, and a value of its line at any compute.
-Both are sums of its differences with weights that compute alone decides: those of least squares,
-all rungs alike. Seeds are independent, whatever their rungs have in common, so the paired t over
-the seeds' slopes is exact for normal noise, as is the t interval of the line carried to some
-compute. All seeds and rungs in one regression would take a seed's rungs for independent draws
+The saving is the logarithm of how many times an arm's compute the base needs to get where the arm
+is (`equivalent.py`). A seed has one at every rung, so it has a slope, and a value of its line at
+any compute. Both are sums with weights that compute alone decides: those of least squares, all
+rungs alike. Seeds are independent, whatever their rungs have in common, so the paired t over the
+seeds' slopes is exact for normal noise, as is the t interval of the line carried to some compute.
+All seeds and rungs in one regression would take a seed's rungs for independent draws
 (docs/calibration.md has what comes of that). What is carried beyond the largest rung assumes that
-the line goes on. Loss curves flatten, so an arm that always saves the same share of the compute has
-differences that come nearer to 0, and a line through them crosses it: the line alone calls no arm
-worse.
+the line goes on: that the base needs a constant factor, or one that is a power of the compute.
+
+Differences of losses have no such line. Loss curves flatten, so those of an arm that always saves
+the same share of the compute come nearer to 0.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ablate.results.verdict import Verdict
 
 
 class Trend(StrEnum):
-    """What the test of the slope says of a gain, as a difference of losses."""
+    """What the test of the slope says of a saving."""
 
     GROWS = "grows"
     SHRINKS = "shrinks"
@@ -30,21 +32,21 @@ class Trend(StrEnum):
 
 
 class Hold(StrEnum):
-    """What is shown of a gain on the largest rung and beyond."""
+    """What is shown of a saving on the largest rung and beyond."""
 
     HOLDS = "holds"
     NOT_SHOWN = "not shown to hold"
     WORSE = "worse"  # on the largest rung
 
 
-def slopes(compute: Sequence[float], deltas: np.ndarray) -> list[float]:
-    """Each seed's change of the difference for ten times the compute, from [seed, rung]."""
-    return (deltas @ _slope_weights(np.log10(compute))).tolist()
+def slopes(compute: Sequence[float], of_seeds: np.ndarray) -> list[float]:
+    """Each seed's change for ten times the compute, from [seed, rung]."""
+    return (of_seeds @ _slope_weights(np.log10(compute))).tolist()
 
 
-def carried(compute: Sequence[float], deltas: np.ndarray, to: float) -> list[float]:
+def carried(compute: Sequence[float], of_seeds: np.ndarray, to: float) -> list[float]:
     """Each seed's line at some compute."""
-    return (deltas @ weights_at(compute, [to])[0]).tolist()
+    return (of_seeds @ weights_at(compute, [to])[0]).tolist()
 
 
 def weights_at(compute: Sequence[float], to: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -60,13 +62,13 @@ def _slope_weights(logs: np.ndarray) -> np.ndarray:
 
 
 def trend_of(slope: Verdict) -> Trend:
-    """A falling difference of losses is a growing gain."""
+    """The word for a slope; `BETTER` is that of a growing saving."""
     return {Verdict.BETTER: Trend.GROWS, Verdict.WORSE: Trend.SHRINKS}.get(slope, Trend.NONE)
 
 
 def hold_of(largest: Verdict, beyond: Verdict) -> Hold:
-    """A gain holds if it is shown on the largest rung, and still beyond. What was not trained shows
-    no arm to be worse."""
+    """A saving holds if it is shown on the largest rung, and still beyond. What was not trained
+    shows no arm to be worse."""
     if largest == Verdict.WORSE:
         return Hold.WORSE
     both = largest == beyond == Verdict.BETTER

@@ -9,25 +9,25 @@ from typing import Any
 
 from ablate.compare.formats import Column, Table, for_people, for_programs
 from ablate.compare.statistics.equivalent import FAR, Equivalent
-from ablate.compare.statistics.ladder import OverRow, OverRungs, RungRow
+from ablate.compare.statistics.ladder import BEYOND, LARGEST, SLOPE, OverRow, OverRungs, RungRow
 from ablate.compare.statistics.trend import Hold, Trend
 from ablate.compare.table import columns as shown
 from ablate.compare.table.notes import about_unclear
 from ablate.compare.table.rows import Comparison, Summary
-from ablate.compare.text.figures import NONE, changed, count
+from ablate.compare.text.figures import NONE, count
 from ablate.results.replication import counted, plural
 from ablate.store.study_record import study_key
 
 Row = RungRow | OverRow
-OF_TREND = {  # what is said of a gain in the metric's unit
-    Trend.GROWS: "its gain in {} grows with compute",
-    Trend.SHRINKS: "its gain in {} shrinks with compute",
-    Trend.NONE: "no trend of its gain in {} is shown",
+OF_TREND = {  # what is said of the saving: of what the base needs, over what the arm uses
+    Trend.GROWS: "its saving grows with compute",
+    Trend.SHRINKS: "its saving shrinks with compute",
+    Trend.NONE: "no trend of its saving is shown",
 }
-OF_HOLD = {  # what is said of what is left of it
-    Hold.HOLDS: "it still holds {beyond}",
-    Hold.NOT_SHOWN: "it is not shown to hold {beyond}",
-    Hold.WORSE: "the arm is worse on rung {largest}",
+OF_HOLD = {
+    Hold.HOLDS: "the saving is shown to hold there",
+    Hold.NOT_SHOWN: "the saving is not shown to hold there",
+    Hold.WORSE: "on rung {largest} the arm is worse than {against} is with as much compute",
 }
 
 
@@ -48,9 +48,11 @@ def over_rungs_table(found: OverRungs) -> Table:
     ]
     if found.over:
         columns += [
-            Column(f"{name} for ten times\nthe compute", _of_all(_line("slope"))),
-            Column(f"{name} at {found.times:g} times\nthe largest", _of_all(_line("beyond"))),
             Column("base needs for ten\ntimes the compute", _of_all(lambda row: needs(row.change))),
+            Column(
+                f"base needs at {found.times:g}\ntimes the largest",
+                _of_all(lambda row: needs(row.beyond)),
+            ),
         ]
     columns.append(Column("verdict", _verdict, left=True, first=1))
     return for_people(
@@ -75,12 +77,12 @@ def sentence(row: OverRow, found: OverRungs) -> str:
         gets = f"{row.against} needs {_as_much(row.needed)} to get there{beyond}"
         if row.change:
             gets += f", and for ten times the compute {needs(row.change, mark='')} of that"
+    said = f"{row.arm}, on rung {largest}: {gets}"
     if row.reason:
-        return f"{row.arm}, on rung {largest}: {gets}. Over all rungs: {row.reason}."
-    beyond = f"at {found.times:g} times the compute of {largest}, where the line is extrapolated"
-    trend = OF_TREND[row.trend].format(row.of.metric.shown)
-    hold = OF_HOLD[row.hold].format(beyond=beyond, largest=largest)
-    return f"{row.arm}, on rung {largest}: {gets}; {trend}, and {hold}."
+        return f"{said}. Over all rungs: {row.reason}."
+    far = f"At {found.times:g} times the compute of {largest}, where both lines are extrapolated"
+    hold = OF_HOLD[row.hold].format(largest=largest, against=row.against)
+    return f"{said}; {OF_TREND[row.trend]}. {far}, it needs {needs(row.beyond, mark='')}; {hold}."
 
 
 def needs(needed: Equivalent | None, mark: str = "*") -> str:
@@ -118,27 +120,26 @@ def over_rungs_numbers(found: OverRungs) -> Table:
         Column(name="parameters", of=_of_rung(lambda row: row.own.num_parameters, None)),
         Column(name="compute", of=_of_rung(attrgetter("compute"), None)),
         *(Column(name=n, of=_of_rung(partial(_of_cell, n), None)) for n in ("mean", "spread")),
-        *_comparison_columns("delta", _of_rung(attrgetter("gain"), None), scale, found.first),
+        *_comparison_columns(_of_rung(attrgetter("gain"), None), scale, found.first),
         Column(name="paired_by", of=lambda row: row.of.replication.unit),
         *(
             Column(name=name, of=attrgetter(of)).about(attrgetter("needed"))
             for name, of in (*_ends("base_needs"), ("base_needs_extrapolated", "beyond"))
         ),
-        *_comparison_columns("slope", _of_all(attrgetter("slope"), None), scale, found.first),
-        *_comparison_columns("carried", _of_all(attrgetter("beyond"), None), scale, found.first),
-        *(
-            Column(name=name, of=attrgetter(of)).about(_of_all(attrgetter("change"), None))
-            for name, of in _ends("base_needs_change")
-        ),
-        Column(name="carried_to", of=_of_all(lambda row: found.times, None)),
+        *_test_columns("base_needs", LARGEST),
+        *_ratio_columns("base_needs_change", "change"),
+        *_test_columns("base_needs_change", SLOPE),
+        *_ratio_columns("base_needs_beyond", "beyond"),
+        *_test_columns("base_needs_beyond", BEYOND),
+        Column(name="beyond", of=_of_all(lambda row: found.times, None)),
         Column(name="verdict", of=_word),
-        Column(name="reason", of=lambda row: _tested(row) and _tested(row).reason),
+        Column(name="reason", of=_reason),
     ]
     return for_programs(columns, [*found.rows, *found.over])
 
 
 def _comparison_columns(
-    name: str, of: Callable[[Row], Comparison | None], scale: str, first: Summary
+    of: Callable[[RungRow], Comparison | None], scale: str, first: Summary
 ) -> list[Column]:
     """A difference with its interval and its tests."""
 
@@ -147,13 +148,26 @@ def _comparison_columns(
         return interval and first.metric.natural_interval(interval)[at]
 
     columns = [
-        Column(name=f"{name}_{scale}", of=lambda c: first.metric.natural(c.difference.mean)),
-        Column(name=f"{name}_low_{scale}", of=partial(end, 0)),
-        Column(name=f"{name}_high_{scale}", of=partial(end, 1)),
-        Column(name=f"{name}_p", of=lambda c: c.difference.p),
-        Column(name=f"{name}_p_holm", of=lambda c: c.p_holm),
+        Column(name=f"delta_{scale}", of=lambda c: first.metric.natural(c.difference.mean)),
+        Column(name=f"delta_low_{scale}", of=partial(end, 0)),
+        Column(name=f"delta_high_{scale}", of=partial(end, 1)),
+        Column(name="delta_p", of=lambda c: c.difference.p),
+        Column(name="delta_p_holm", of=lambda c: c.p_holm),
     ]
     return [column.about(of) for column in columns]
+
+
+def _ratio_columns(name: str, of: str) -> Iterator[Column]:
+    """A number of an arm over all rungs, with its interval."""
+    for each, part in _ends(name):
+        yield Column(name=each, of=attrgetter(part)).about(_of_all(attrgetter(of), None))
+
+
+def _test_columns(name: str, what: str) -> Iterator[Column]:
+    """A test of an arm over all rungs."""
+    tested = _of_all(lambda row: row.tests.get(what), None)
+    yield Column(name=f"{name}_p", of=lambda test: test.difference.p).about(tested)
+    yield Column(name=f"{name}_p_holm", of=attrgetter("p_holm")).about(tested)
 
 
 def _ends(name: str) -> tuple[tuple[str, str], ...]:
@@ -190,16 +204,10 @@ def _gain(row: RungRow) -> str:
     return shown.delta(row.own, row.of.metric, shown.decimals(row.of))
 
 
-def _line(of: str) -> Callable[[OverRow], str]:
-    def written(row: OverRow) -> str:
-        line: Comparison = getattr(row, of)
-        return changed(row.of.metric, line.delta, line.interval, shown.decimals(row.of))
-
-    return written
-
-
-def _tested(row: Row) -> Any:
-    return row.gain if isinstance(row, RungRow) else row.slope
+def _reason(row: Row) -> str | None:
+    if isinstance(row, OverRow):
+        return row.reason
+    return row.gain and row.gain.reason
 
 
 def _word(row: Row) -> str | None:
@@ -211,10 +219,10 @@ def _word(row: Row) -> str | None:
 def _verdict(row: Row) -> str:
     if isinstance(row, RungRow) and row.own.is_base:
         return ""
-    word, tested = _word(row), _tested(row)
+    word, reason = _word(row), _reason(row)
     if not word:
         return NONE
-    return f"{word} ({tested.reason})" if tested.reason else word
+    return f"{word} ({reason})" if reason else word
 
 
 def _times(ratio: float) -> str:
@@ -240,13 +248,10 @@ def _warnings(found: OverRungs) -> Iterator[str]:
 
 
 def _unclear(found: OverRungs) -> Iterator[str]:
-    """The rows on which an interval and the corrected test differ."""
+    """The gains on which an interval and the corrected test differ."""
     for row in found.rows:
         if row.gain and row.gain.unclear:
             yield f"{row.arm} on {row.rung}"
-    for row in found.over:
-        if row.slope.unclear or row.beyond.unclear:
-            yield f"{row.arm} over {len(found.rungs)} rungs"
 
 
 def _notes(found: OverRungs) -> Iterator[str]:
@@ -267,22 +272,23 @@ def _notes(found: OverRungs) -> Iterator[str]:
             f"less than a {FAR:g}th of the smallest's, so no number is given."
         )
     yield from about_unclear([*_unclear(found)])
+    if unclear := [row.arm for row in found.over if row.unclear]:
+        yield (
+            f"Over {len(found.rungs)} rungs, an interval of {', '.join(unclear)} excludes 1 "
+            "although the corrected test decided nothing."
+        )
     if not found.over:
         yield "Trends are tested once every rung has been run."
         return
     yield (
-        f"Trends are a paired t over the slopes of {units}, against log compute. What is carried "
-        f"to {found.times:g} times the compute of the largest rung assumes that the line goes on."
+        "Over all rungs, the words are of the saving: of what the base needs, over what the arm "
+        f"uses. Its logarithm has a line over log compute for each of the {units}; a paired t over "
+        "their slopes and over their ends decides. For ten times the compute: by what the saving "
+        f"is multiplied. At {found.times:g} times the largest: that the line and the base's curve "
+        "go on is assumed."
     )
-    if any(row.trend for row in found.over):
-        yield (
-            f"Grows, shrinks: the gain in {first.metric.shown}. Where the base's curve flattens, a "
-            "constant factor of compute is a smaller and smaller difference: the gain of an arm "
-            "that is better shrinks, and that of an arm that is worse grows. Base needs for ten "
-            "times the compute: by what the factor itself is multiplied. That is not tested."
-        )
     yield (
-        f"All {counted(found.family, 'test')} of this table, of gains on rungs and of lines over "
+        f"All {counted(found.family, 'test')} of this table, of gains on rungs and of savings over "
         "them, are Holm-corrected together. The tables of single rungs have families of their own "
         f"(ablate table {first.record.key})."
     )

@@ -1,4 +1,4 @@
-"""Trends of gains over the rungs of a ladder: a t over the slopes of seeds."""
+"""Trends over the rungs of a ladder: a t over the slopes of seeds."""
 
 from __future__ import annotations
 
@@ -71,10 +71,9 @@ def _pooled(deltas: np.ndarray, logs: np.ndarray, weights: np.ndarray, truth: fl
 
 ROW = Row(
     name="Trends over a ladder",
-    promise="The interval of a gain's change for ten times the compute, and of a gain carried "
-    "beyond the largest rung, misses the truth in 5% where gains are on a line over log compute. "
-    "Where loss curves flatten they are not: `Words of a ladder` has how often what is carried "
-    "misses then.",
+    promise="The interval of a line's slope over log compute, and of a line carried beyond the "
+    "largest rung, misses the truth in 5% where what is measured is on a line. `Words of a ladder` "
+    "has savings of compute, and curves that flatten.",
     draws="Gains on a line over log compute, each rung with three times the compute of the one "
     f"before. Each seed has a slope of its own; a rung's noise is {NOISE:g} of how much these "
     "slopes vary.",
