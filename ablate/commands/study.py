@@ -221,7 +221,7 @@ def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
     if ended.page:
         steps.append(f"MLflow:   {page_by_arm(ended.page, workspace.tracking_uri)}")
     if ended.closed:
-        steps.append(f"{ended.closed}: the remaining trials need a larger one")
+        steps.append(ended.closed)
     if ended.unrecorded:
         steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate sync")
     return steps

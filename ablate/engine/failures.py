@@ -24,8 +24,9 @@ def troubles(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
     reasons = _reasons(lost)
     count = f"{len(lost)} of {len(expected)} trials failed or diverged"
     lines = [f"{count}; the table shows them as missing:"]
-    for reason, failed in [*reasons.items()][:MOST_REASONS]:
+    for failed in [*reasons.values()][:MOST_REASONS]:
         first = failed[0]
+        reason = first.outcome and (first.outcome.frames or first.outcome.reason)
         lines.append(f"{len(failed)} x {first.status}, {first.trial.name} first: {reason}")
         lines += last_output(first)
     if len(reasons) > MOST_REASONS:
@@ -51,12 +52,12 @@ def remedies(failed: Journal | None, workspace: str | None, store: str | None) -
 
 
 def _reasons(lost: Sequence[Journal]) -> dict[str, list[Journal]]:
-    """Group the failed trials by reason, without trials that failed because their parent did."""
+    """Group the failed trials by cause, without trials that failed because their parent did."""
     reasons: dict[str, list[Journal]] = {}
     for journal in lost:
         outcome = journal.outcome
         if outcome is not None and not outcome.orphan_of:  # else its parent's reason says it
-            reasons.setdefault(outcome.frames or outcome.reason or "", []).append(journal)
+            reasons.setdefault(outcome.cause, []).append(journal)
     return reasons
 
 

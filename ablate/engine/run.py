@@ -61,7 +61,7 @@ class Ended:
     summary: Summary
     journals: Mapping[str, Journal]
     interrupted: str | None  # what stopped it, if anything did; the same command resumes it
-    closed: str | None  # the budget that has run out, if any
+    closed: str | None  # why no more trials start, and what to do
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
     reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
     page: str = ""  # the end of the URL of its page in MLflow; empty if no server has it
@@ -118,7 +118,8 @@ def run(
         none = not any(arm.counts.completed for arm in ended.summary.arms)
         failed = first_failed(ended.record, ended.journals)
         if check and (failed or none):
-            raise TrialError("\n".join([lost, *remedies(failed, workspace, store)]))
+            why = [ended.closed] if ended.closed else []
+            raise TrialError("\n".join([lost, *why, *remedies(failed, workspace, store)]))
         warnings.warn(lost, stacklevel=2)
     for note in ended.reused if quiet else ():  # else the screen has shown them
         warnings.warn(note, stacklevel=2)
@@ -265,11 +266,17 @@ def _run_plan(
         journals=ended,
         # A signal that came after the last trial has stopped nothing.
         interrupted=None if schedule.complete else schedule.stop_reason,
-        closed=schedule.closed_reason,
+        closed=_closed(schedule),
         unrecorded=missing_records(delivery),
         reused=tuple(schedule.reused),
         page=recorder.page,
     )
+
+
+def _closed(schedule: Any) -> str | None:
+    """Why no more trials start, and what to do; None if all have ended, or may start."""
+    budget = schedule.closed_reason
+    return schedule.failure or (budget and f"{budget}: the remaining trials need a larger one")
 
 
 def _open_search(workspace: Workspace) -> OpenSearch:

@@ -62,6 +62,11 @@ class Outcome:
             text = getattr(self, part)
             object.__setattr__(self, part, text and _encodable(redacted(text)))
 
+    @property
+    def cause(self) -> str:
+        """Return what trials that failed for one reason have in common."""
+        return self.frames or (self.reason or "").partition("\n")[0]
+
     def to_plain(self) -> dict[str, Any]:
         """Return the outcome as plain data, without its empty parts."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}

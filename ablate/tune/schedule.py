@@ -30,6 +30,7 @@ from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
 from ablate.tune.looks import LooksAhead, described, look_at, with_last_look
 from ablate.tune.search.opened import OpenSearch, Searches
+from ablate.tune.shared_failure import shared_failure
 
 if TYPE_CHECKING:
     from ablate.tune.search.arm import ArmSearch
@@ -82,11 +83,13 @@ class Schedule:
         self.searches = Searches(store, plan.record.key, open_search)
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
         self.closed_reason: str | None = None  # a spent budget: running trials may end, none starts
+        self.failure: str | None = None  # that the first trials share: none starts
         self.status: dict[str, Status] = {}
         self._design_notes = plan.record.notes
         self._edited: dict[Edited, set[str]] = {}  # user's file -> trials from before its edit
         self._noted: set[str] = set()  # what cautions were about
         self.ended: dict[str, Journal] = {}  # in this run
+        self._learned: set[str] = set()  # trials that reported an epoch in this run
         self._waiting: dict[str, Trial] = {}
         self._running: dict[str, Trial] = {}
         self._has_waited = False
@@ -132,7 +135,8 @@ class Schedule:
     @property
     def exhausted(self) -> bool:
         """Return whether `next` will never give another trial."""
-        return self.stopping or self.closed_reason is not None or self.complete
+        closed = self.closed_reason is not None or self.failure is not None
+        return self.stopping or closed or self.complete
 
     @property
     def complete(self) -> bool:
@@ -174,6 +178,7 @@ class Schedule:
         """Take in the end of a slice, with or without an epoch, and how many epochs are done."""
         self._tick()
         if epoch is not None:
+            self._learned.add(trial_id)
             self.ledger.epoch(trial_id, epoch.number, epoch.seconds or 0.0)
             self._note_what_is_known(trial_id, epoch.number)
         self.listener.progress(trial_id, epoch, reached)
@@ -287,6 +292,14 @@ class Schedule:
             self.note(f"{trial.name} {DIFFERS}")
         self._settle(trial, journal)
         self.ledger.write_if_limited()
+        self._note_if_all_fail()
+
+    def _note_if_all_fail(self) -> None:
+        """Start no more trials if those that ended failed for one reason."""
+        if self.failure is None:
+            self.failure = shared_failure(self.plan, self.ended, self.status, self._learned)
+            if self.failure is not None:
+                self.note(self.failure)
 
     def _settle(self, trial: Trial, journal: Journal) -> None:
         """Take in an outcome that is stored: of this run, of an earlier one or of another study.

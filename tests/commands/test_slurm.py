@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -23,6 +24,11 @@ study = Study(
     scales={{"s": Scale(seeds=2), "gpu": Scale(seeds=2, gpus=0.5, threads=2),
             "rows": Scale(seeds=2, processes=2, threads=2)}},
 )
+"""
+SHOWS_FOLDER = """#!/bin/sh
+for word; do case $word in --temp-dir=*) cd "${word#*=}" ;; esac; done
+stat -c "%a %u" . >&2
+pwd >&2
 """
 
 
@@ -132,3 +138,22 @@ def test_no_nodes(folder: Path, capsys) -> None:
     with pytest.raises(SystemExit):
         cli.main(["slurm", "x.py", "--nodes", "0"])
     assert "0 is not from 1 to" in capsys.readouterr().err
+
+
+def test_the_folder_of_ray_is_new_and_of_this_user_alone(folder: Path) -> None:
+    """Another user who guessed its name could make it first, and would own Ray's sockets."""
+    text = "\n".join(script(folder))
+    node = text.split("\nnode='\n")[1].split("\n'\n")[0]
+    python = folder / "python"
+    python.write_text(SHOWS_FOLDER)
+    python.chmod(0o700)
+    names = ("SLURM_CPUS_ON_NODE", "gpus", "SLURM_JOB_ID", "SLURM_PROCID", "port", "client")
+    env = {"PATH": os.environ["PATH"], "python": str(python), "ip": "", **dict.fromkeys(names, "0")}
+    seen = []
+    for _ in range(2):
+        ended = subprocess.run(["bash", "-c", node], env=env, capture_output=True, text=True)
+        modes, path = ended.stderr.splitlines()
+        assert modes == f"700 {os.getuid()}"
+        seen.append(Path(path))
+    assert len({*seen}) == 2 and all(each.parent == Path("/tmp") for each in seen)
+    assert not [each for each in seen if each.exists()]
