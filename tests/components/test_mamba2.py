@@ -84,6 +84,16 @@ def test_large_steps_forget_and_do_not_overflow():
     assert torch.isfinite(torch.autograd.grad(y.sum(), d)[0]).all()
 
 
+@pytest.mark.parametrize("decay", [1.0, 50.0])
+def test_chunks_keep_as_many_digits_as_the_recurrence(decay):
+    """In float32, also where a chunk decays by e^-3000, and the next step reads the last one."""
+    single = [each.detach().float() for each in window(64)]
+    single[4] = -decay * torch.arange(1, G * R + 1).view(G, R) / (G * R)
+    exact, _ = ssd_plain(*(each.double() for each in single))
+    chunks, loop = ((run(*single)[0] - exact).norm() / exact.norm() for run in (ssd, ssd_plain))
+    assert chunks < 3 * loop < 6e-7
+
+
 def block_by_hand(u, read, s, w):
     """One word of one row: 4 units, 8 of x and z in 4 heads of 2, in 2 groups, each state 3."""
     z, new, step = np.split(w["weight_in"] @ rms_norm(u, w["norm.scale"]), [8, 8 + 20])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ablate.components.optimizer.muon import Muon, MuonConfig
-from ablate.errors import ConfigError
+from ablate.errors import CombinationError, ConfigError
 from ablate.model.growth import hidden_matrices
 from ablate.model.optimizer import set_rate
 from ablate.testing import SmallModel
@@ -131,6 +131,20 @@ def test_each_part_has_its_own_share_of_a_scheduled_rate():
     rates = [group["lr"] for group in optimizer.torch.param_groups]
     assert rates == pytest.approx([0.01, 0.0005, 0.0005])
     assert math.isclose(optimizer.rate, 0.02)
+
+
+def test_an_output_matrix_may_have_a_rate_of_its_own():
+    config = MuonConfig(rest_learning_rate=0.05, output_learning_rate=0.001)
+    model = SmallModel({"head": "softmax"}, {"head.tied": False}).model
+    names = {p: name for name, p in model.named_parameters()}
+    groups = Muon(config, model).torch.param_groups
+    rates = {names[p]: g["rate_scale"] * 0.02 for g in groups for p in g["params"]}
+    assert sorted(rates) == sorted(names.values())
+    assert rates.pop("head.decoder.weight") == pytest.approx(0.001)
+    assert rates["head.decoder.bias"] == rates["embedding.weight"] == pytest.approx(0.05)
+    tied = SmallModel({"head": "softmax"}, {"head.tied": True}).model
+    with pytest.raises(CombinationError, match=r"output_learning_rate = 0\.001.*none of its own"):
+        Muon(config, tied)
 
 
 def test_a_torch_without_it_is_refused(monkeypatch):

@@ -363,6 +363,27 @@ def test_a_recipe_has_the_parameters_of_its_published_weights(name, column, word
     assert count_parameters(recipe(name, column), words) == number
 
 
+def test_nanochat_starts_and_steps_as_its_code_does():
+    """gpt.py: matrices have the deviation 1/sqrt(inputs), word vectors 1; rates are those of 768
+    units, times (1280 / 768)^-1/2."""
+    config = recipe("karpathy2025nanochat", **{"backbone.num_layers": 1})
+    model = assemble(config, V).model
+    model.initialize(Streams(1))
+    deviations = {n: p.std().item() for n, p in model.named_parameters() if p.shape[1:] == (1280,)}
+    assert deviations.pop("embedding.weight") == pytest.approx(1, rel=0.02)
+    above_0 = {name: each for name, each in deviations.items() if each}
+    assert len(above_0) >= 2 and deviations["head.decoder.weight"] == 0
+    assert [*above_0.values()] == pytest.approx([1280**-0.5] * len(above_0), rel=0.01)
+    optimizer = config["optimizer"].make(model)
+    names = {p: name for name, p in model.named_parameters()}
+    groups = optimizer.torch.param_groups
+    rates = {names[p]: g["rate_scale"] * optimizer.rate for g in groups for p in g["params"]}
+    scale = (1280 / 768) ** -0.5
+    assert rates.pop("embedding.weight") == pytest.approx(0.2 * scale, rel=1e-4)
+    assert rates.pop("head.decoder.weight") == pytest.approx(0.004 * scale, rel=1e-4)
+    assert {*rates.values()} == {0.02}
+
+
 @pytest.mark.parametrize("name", ["radford2019gpt2", "touvron2023llama", "karpathy2025nanochat"])
 def test_a_recipe_made_small_can_be_trained(name):
     small = {"num_layers": 2, "units": H, "heads": 2, "feed_forward_units": 24}

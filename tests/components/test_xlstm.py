@@ -74,6 +74,16 @@ def test_the_steps_of_mlstm_are_its_equations():
     assert (last_m >= inputs[3][:, :, -1]).all()  # no exponent was above 0
 
 
+def test_chunks_keep_as_many_digits_as_steps():
+    """In float32, also where a chunk forgets all but e^-1600 of what came before it."""
+    inputs, state = ([x.detach().float() for x in given] for given in drawn(64))
+    inputs[4] = -50 * torch.rand(inputs[4].shape, generator=torch.Generator().manual_seed(1))
+    exact, _ = cells.mlstm(*(x.double() for x in inputs), [x.double() for x in state])
+    runs = (cells.mlstm_chunk, cells.mlstm)
+    chunks, steps = ((run(*inputs, state)[0] - exact).norm() / exact.norm() for run in runs)
+    assert chunks < 3 * steps < 6e-6
+
+
 @pytest.mark.parametrize("steps", [1, 2, 7, 65])
 @pytest.mark.parametrize("size", [8, CHUNK])
 def test_chunks_are_steps(steps, size):

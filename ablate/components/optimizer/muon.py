@@ -9,7 +9,8 @@ NS brings all singular values of a matrix near 1, by `steps` steps of Newton and
 
 and scale is sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns)), with which a step is as
 large as one of AdamW's ("like_adamw"). A hidden matrix has two dimensions, which both grow with the
-width of the model (`ablate/model/growth.py`). All else is AdamW's, by the fields `rest_*`: word
+width of the model (`ablate/model/growth.py`). All else is AdamW's, by the fields `rest_*` (an
+output matrix may have a rate of its own, `output_learning_rate`, as in nanochat): word
 vectors, output matrices, vectors, convolutions, and matrices with a fixed number of rows or columns
 (a mixture's prior, one row for each head, factors of a low rank). With all singular values near 1,
 a step on such a matrix of r rows has the norm sqrt(r), whatever its gradient is. Matrices of
@@ -26,8 +27,8 @@ from torch import nn
 
 from ablate.components import Optimizer, register, setting
 from ablate.components.optimizer.adamw import AdamwConfig, adamw
-from ablate.errors import ConfigError
-from ablate.model.growth import hidden_matrices
+from ablate.errors import CombinationError, ConfigError
+from ablate.model.growth import growth_of, hidden_matrices
 from ablate.model.optimizer import Several, decayed_alike, parameter_groups
 
 SCALES = {"original": "original", "like_adamw": "match_rms_adamw"}  # torch's names
@@ -49,6 +50,11 @@ class MuonConfig:
     scale: str = setting("original", doc="of a step, by the matrix's shape", choices=tuple(SCALES))
     weight_decay: float = setting(0.0, doc="share of a weight lost in a step of rate 1", low=0)
     rest_learning_rate: float = setting(0.001, doc="AdamW's learning rate", low=0)
+    output_learning_rate: float | None = setting(
+        None,
+        doc="AdamW's learning rate of an untied output matrix; none: rest_learning_rate",
+        low=0,
+    )
     rest_beta1: float = setting(0.9, doc="AdamW's decay of the mean gradient", low=0, high=0.9999)
     rest_beta2: float = setting(
         0.999, doc="AdamW's decay of the mean squared gradient", low=0, high=0.99999
@@ -74,18 +80,35 @@ def muon(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> tor
     )
 
 
-def rest(model: nn.Module, config: MuonConfig, hidden: set[nn.Parameter]) -> torch.optim.Optimizer:
-    """torch's AdamW over everything but the hidden matrices."""
+def output_matrices(model: nn.Module, config: MuonConfig) -> set[nn.Parameter]:
+    """The matrices of the head that have a row for every word; none without a rate for them."""
+    if config.output_learning_rate is None:
+        return set()
+    of_head = {p for name, p in model.named_parameters() if name.startswith("head.")}
+    found = {p for p in growth_of(model).tables & of_head if p.dim() == 2 and p.requires_grad}
+    if not found:
+        raise CombinationError(
+            f"optimizer.output_learning_rate = {config.output_learning_rate:g} is of an output "
+            "matrix, and this model trains none of its own. Instead: head.tied = false, or leave "
+            "output_learning_rate out."
+        )
+    return found
+
+
+def rest(
+    model: nn.Module, config: MuonConfig, chosen: set[nn.Parameter], rate: float
+) -> torch.optim.Optimizer:
+    """torch's AdamW over what is not Muon's, at a rate."""
     own = AdamwConfig(
-        learning_rate=config.rest_learning_rate,
+        learning_rate=rate,
         beta1=config.rest_beta1,
         beta2=config.rest_beta2,
         epsilon=config.rest_epsilon,
         weight_decay=config.rest_weight_decay,
     )
-    optimizer = adamw(model, own, lambda parameter: parameter not in hidden)
+    optimizer = adamw(model, own, chosen.__contains__)
     for group in optimizer.param_groups:  # a schedule sets the rate of Muon, and theirs as a share
-        group["rate_scale"] *= config.rest_learning_rate / config.learning_rate
+        group["rate_scale"] *= rate / config.learning_rate
     return optimizer
 
 
@@ -105,9 +128,12 @@ class Muon(Optimizer):
         self.config = config
         hidden = {p for p in hidden_matrices(model) if p.requires_grad}
         trained = {p for p in model.parameters() if p.requires_grad}
+        output = output_matrices(model, config)
+        others = trained - hidden - output
         # torch refuses an optimizer without parameters.
         parts = [muon(model, config, hidden)] if hidden else []
-        parts += [rest(model, config, hidden)] if trained - hidden else []
+        parts += [rest(model, config, others, config.rest_learning_rate)] if others else []
+        parts += [rest(model, config, output, config.output_learning_rate or 0.0)] if output else []
         self.torch = Several(*parts)
 
     @classmethod
