@@ -143,7 +143,8 @@ class Page:
 
     title: str
     blocks: Sequence[Block]
-    events: str = ""  # the address of its changes; "" if nothing of it changes
+    changes: str = ""  # the address of its changes; "" if nothing of it changes
+    state: str = ""  # whether anything of it runs now, in a word
     above: str = ""  # in small print above the title
     forms: Mapping[str, Any] = field(default_factory=dict)  # values of the page's own form
     template: str = "page.html"

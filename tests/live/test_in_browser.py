@@ -96,3 +96,49 @@ def test_text_and_tables_need_no_script(site, tabs):
     tab.goto(f"{site}/study/{KEY}")
     assert tab.locator(ROWS).count() == 3
     assert tab.locator("noscript img").count() >= 1 or "svg" in tab.content()
+
+
+def test_eight_tabs_of_one_browser_all_follow(site, tabs, place):
+    place.grow("mos-3", 2)
+    with held(place.workspace, KEY):
+        first = tabs()
+        more = [first.context.new_page() for _ in range(7)]
+        for tab in (first, *more):
+            tab.goto(f"{site}/study/{KEY}")
+        place.grow("mos-3", 5)
+        for tab in (first, *more):
+            until(tab, "document.querySelector('#workers').innerText.includes('5')")
+
+
+def test_changes_arrive_around_a_filter_that_has_the_focus(site, tabs, place):
+    tab = tabs()
+    tab.goto(f"{site}/study/{KEY}")
+    tab.select_option("select[name=arm]", "mos")
+    tab.focus("select[name=arm]")
+    place.grow("mos-3", 3, 4.41)
+    until(tab, "document.querySelectorAll('#trials .state.left').length === 1")
+    chosen = "document.activeElement.name + ' ' + document.activeElement.value"
+    assert tab.evaluate(chosen) == "arm mos"
+    tab.click("#trials button")
+    assert "arm=mos" in tab.url
+
+
+def test_points_that_come_during_a_fetch_are_drawn_too(site, tabs, place):
+    place.grow("mos-3", 2)
+    with held(place.workspace, KEY):
+        tab = tabs()
+        tab.goto(f"{site}/study/{KEY}")
+        whole(tab)
+        tab.locator("[data-figure*=progress]").scroll_into_view_if_needed()
+        slow: list[Any] = []
+
+        def late(route: Any) -> None:
+            route.continue_() if slow else slow.append((route, route.fetch()))
+
+        tab.route("**/progress.json**", late)
+        place.grow("mos-3", 3)
+        eventually(lambda: tab.wait_for_timeout(50) or slow)  # answered, and not yet arrived
+        place.grow("mos-3", 5)
+        until(tab, "document.querySelector('#workers').innerText.includes('5')")
+        slow[0][0].fulfill(response=slow[0][1])
+        until(tab, "document.querySelector('[data-figure*=progress] .plot').data[0].x.length === 5")

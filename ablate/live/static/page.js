@@ -1,6 +1,5 @@
 // Draws figures when they come into view, and puts in what the server says has changed.
 "use strict";
-const events = document.body.dataset.events;
 const drawn = new Map(); // address of a figure -> {box, position, figure}
 let plotly = null;
 
@@ -9,7 +8,7 @@ function loadPlotly() {
     const script = document.createElement("script");
     script.src = document.body.dataset.plotly;
     script.onload = resolve;
-    script.onerror = reject;
+    script.onerror = (event) => { plotly = null; reject(event); };
     document.head.append(script);
   });
   return plotly;
@@ -33,11 +32,12 @@ function apply(figure, delta) {
 
 async function draw(address) {
   const state = drawn.get(address);
+  state.stale = state.busy; // once more when what is under way has arrived
   if (state.busy) return;
   state.busy = true;
   try {
     const [news] = await Promise.all([fetched(address, state.position), loadPlotly()]);
-    if (!news) return;
+    if (!news) throw new Error(address);
     state.position = news.position;
     if (news.whole) state.figure = news.whole;
     else if (news.delta) apply(state.figure, news.delta);
@@ -61,10 +61,7 @@ const seen = new IntersectionObserver((entries) => {
     const state = drawn.get(entry.target.dataset.figure);
     if (!state) continue;
     state.visible = entry.isIntersecting;
-    if (state.visible && state.stale) {
-      state.stale = false;
-      draw(entry.target.dataset.figure);
-    }
+    if (state.visible && state.stale) draw(entry.target.dataset.figure);
   }
 }, { rootMargin: "300px" });
 
@@ -79,11 +76,14 @@ function watchFigures(root) {
   }
 }
 
-function refreshFigures() {
+function refreshFigures(changed) {
   for (const [address, state] of drawn) {
-    if (!document.contains(state.box)) drawn.delete(address);
-    else if (state.visible) draw(address);
-    else state.stale = true;
+    if (!document.contains(state.box)) {
+      drawn.delete(address);
+      continue;
+    }
+    state.stale ||= changed;
+    if (state.visible && state.stale) draw(address);
   }
 }
 
@@ -91,42 +91,66 @@ function refreshFigures() {
 const named = (details) => (details.closest("figure")?.dataset.figure ?? "") + details.querySelector("summary").textContent.replace(/\d+/g, "");
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
+// A form in which the reader may just choose stays where it is; all around it is new.
+function put(section, html) {
+  const made = document.createElement("template");
+  made.innerHTML = html;
+  const form = section.querySelector(":scope > form"), fresh = made.content.querySelector("form");
+  const stays = form && fresh && (form.contains(document.activeElement) || form.outerHTML === fresh.outerHTML);
+  if (!stays) return section.replaceChildren(made.content);
+  for (const node of [...section.childNodes]) if (node !== form) node.remove();
+  const nodes = [...made.content.childNodes], at = nodes.indexOf(fresh);
+  form.before(...nodes.slice(0, at));
+  form.after(...nodes.slice(at + 1));
+}
+
 // A fragment's text is new; what the reader has opened, scrolled and reached stays.
 function replace(section, html) {
-  if (section.querySelector("select:focus, input:focus")) return;
   const opened = new Set([...section.querySelectorAll("details[open]")].map(named));
   const scrolled = [...section.querySelectorAll(".wide, pre")].map((box) => [box.scrollLeft, box.scrollTop]);
   const reached = [...section.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
-  section.innerHTML = html;
+  put(section, html);
   for (const details of section.querySelectorAll("details")) details.open = opened.has(named(details));
   watchFigures(section);
   [...section.querySelectorAll(".wide, pre")].forEach((box, at) => {
     if (scrolled[at]) [box.scrollLeft, box.scrollTop] = scrolled[at];
   });
-  if (reached >= 0) section.querySelectorAll(FOCUSABLE)[reached]?.focus({ preventScroll: true });
+  if (reached >= 0 && !section.contains(document.activeElement)) section.querySelectorAll(FOCUSABLE)[reached]?.focus({ preventScroll: true });
 }
 
 function follow() {
-  const glue = events.includes("?") ? "&" : "?";
-  const ends = events.endsWith("?");
-  const source = new EventSource(`${events}${ends ? "" : glue}cursor=${encodeURIComponent(document.body.dataset.cursor)}`);
-  const live = document.getElementById("live");
-  const say = (text, away) => { live.textContent = text; live.classList.toggle("away", away); };
-  source.addEventListener("open", () => say("live", false));
-  source.addEventListener("error", () => say("not connected", true));
-  source.addEventListener("closed", () => { source.close(); say("stopped; `ablate ui` shows it again", true); });
-  source.addEventListener("trouble", (event) => say(JSON.parse(event.data), true));
-  source.addEventListener("changes", (event) => {
-    for (const [name, html] of Object.entries(JSON.parse(event.data).fragments)) {
+  const { changes, ticks } = document.body.dataset, glue = changes.endsWith("?") ? "" : "&";
+  const live = document.getElementById("live"), clock = new Worker(ticks);
+  const say = (text, away) => {
+    if (live.textContent !== text) live.textContent = text;
+    live.classList.toggle("away", away);
+  };
+  let cursor = document.body.dataset.cursor, busy = false;
+
+  async function ask() {
+    const answer = await fetch(`${changes}${glue}cursor=${encodeURIComponent(cursor)}`);
+    if (!answer.ok) throw new Error(answer.status);
+    const news = await answer.json();
+    for (const [name, html] of Object.entries(news.fragments)) {
       const section = document.querySelector(`[data-fragment="${CSS.escape(name)}"]`);
       if (section) replace(section, html);
     }
-    document.body.dataset.cursor = event.lastEventId;
-    refreshFigures();
-  });
-  addEventListener("pagehide", () => source.close());
+    refreshFigures(news.cursor !== cursor);
+    cursor = news.cursor;
+    say(news.trouble || news.state, Boolean(news.trouble));
+    if (!news.is_last) return;
+    clock.terminate();
+    say("stopped; `ablate ui` shows it again", true);
+  }
+
+  clock.onmessage = async () => {
+    if (busy) return;
+    busy = true;
+    await ask().catch(() => say("not connected", true));
+    busy = false;
+  };
 }
 
 watchFigures(document);
 if (drawn.size) loadPlotly(); // large: under way while figures are fetched
-if (events) follow();
+if (document.body.dataset.changes) follow();
