@@ -96,7 +96,9 @@ def test_from_an_empty_folder_to_an_answer_with_the_page_open(tabs, tmp_path):
 
 def watched(tabs: Any, printed: Path, running: subprocess.Popen[str]) -> list[list[int]]:
     """Open the page that the study names; return the counts that it showed, to the end."""
-    address = re.compile(r"^The page is at (http://127\.0\.0\.1:\d+/study/my_study@small) ")
+    address = re.compile(
+        r"^The page is at (http://127\.0\.0\.1:\d+/study/my_study@small\?token=\S+) "
+    )
     eventually(lambda: running.poll() is not None or address.match(printed.read_text()), 60)
     found = address.match(printed.read_text())
     assert found, printed.read_text()

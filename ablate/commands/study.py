@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from ablate.commands import _options
 from ablate.commands.table import show_table
@@ -119,13 +120,13 @@ def _run_on_each(
 @contextlib.contextmanager
 def _page(workspace: Workspace, key: str) -> Iterator[None]:
     """Serve the page of `ablate ui` from a child process while the study runs."""
-    from ablate.commands.ui import PORT, has_window
-    from ablate.live.server import free_port
+    from ablate.commands.ui import PORT, TOKEN, has_window
+    from ablate.live.server import LOOPBACK, address, free_port
     from ablate.record import attended
     from ablate.store.workspace import make_folders
 
     make_folders(workspace)
-    port = free_port(PORT)
+    port, token = free_port(PORT), secrets.token_urlsafe(24)
     words = [sys.executable, "-m", "ablate", "ui", "--port", str(port), "--awaited", key]
     words += [] if has_window() else ["--no-browser"]
     # In the environment, since all users of a machine can read the arguments of a process.
@@ -134,12 +135,14 @@ def _page(workspace: Workspace, key: str) -> Iterator[None]:
         "ABLATE_STORE": workspace.store_uri,
         "MLFLOW_TRACKING_URI": workspace.mlflow_uri,
         "ABLATE_SEARCHES": workspace.searches_url,
+        TOKEN: token,
     }
     known = {name: value for name, value in locations.items() if value is not None}
     with (workspace.folder / "ui.log").open("w") as log:
-        page = attended.start(words, env={**os.environ, **known}, stdout=log, stderr=log)
-    address = f"http://127.0.0.1:{port}/study/{quote(key, safe='@')}"
-    print(f"The page is at {address} while the study runs", flush=True)
+        environment = {**os.environ, **known}
+        # What it prints is its address with the token; other users may be able to read the log.
+        page = attended.start(words, env=environment, stdout=subprocess.DEVNULL, stderr=log)
+    print(f"The page is at {address(LOOPBACK, port, key, token)} while the study runs", flush=True)
     try:
         yield
     finally:

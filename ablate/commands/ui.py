@@ -14,6 +14,7 @@ from ablate.store.workspace import Workspace, make_folders
 
 EXAMPLE = "ablate ui"
 PORT = 5050
+TOKEN = "ABLATE_UI_TOKEN"  # in the environment of a page that `ablate study --ui` starts
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to serve at (default: 127.0.0.1); any but this machine's own needs the token "
-        "that is printed",
+        help="address to serve at (default: 127.0.0.1)",
     )
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.add_argument("--study", metavar="NAME", help="open the page of this study")
@@ -72,15 +72,16 @@ def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
     if options.study:
         study = study_record.read(workspace.store, options.study).key
 
-    def opened(address: str) -> None:
+    def opened(address: str, once: str) -> None:
         print(f"The page is at {address} (Ctrl-C stops it)", flush=True)
         if not options.no_browser and (options.awaited or has_window()):
             import webbrowser
 
-            webbrowser.open(address)
+            webbrowser.open(once)
 
     with contextlib.suppress(KeyboardInterrupt):
-        serve(workspace, options.host, options.port or free_port(PORT), opened, study)
+        token = os.environ.pop(TOKEN, "")
+        serve(workspace, options.host, options.port or free_port(PORT), opened, study, token)
     return 0
 
 

@@ -7,7 +7,8 @@ views/         what each page has, as data (`ablate.compare.page.parts`); none o
 figures.py     the figures of a page, from those that reports and files have
 deltas.py      what of a figure is new since a position
 render.py      templates -> HTML
-app.py         addresses -> pages, fragments, events
+app.py         addresses -> pages, fragments, figures, files
+changes.py     what of a page is new since a position, as its script asks once a second
 gate.py        who may read, and what a browser may do with a page
 server.py      serves the page, and MLflow's own beside it
 """

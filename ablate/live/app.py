@@ -212,8 +212,8 @@ def _full_id(served: Served, given: str) -> str:
     return given if len(given) == 16 else journal.find(served.store, given).trial.id
 
 
-def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
-    """The whole application, behind its gate."""
+def make_app(served: Served, mlflow: MLflow, token: str, once: str = "") -> Any:
+    """The whole application, behind its gate: a token, and one that works once."""
     pages = Pages(served, mlflow)
 
     asking = anyio.CapacityLimiter(MOST_ASKING)
@@ -247,4 +247,4 @@ def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
         route("/static/{name:str}", pages.asset),
         route("/changes", pages.changes, asking),
     ]
-    return Gate(Starlette(routes=routes), token)
+    return Gate(Starlette(routes=routes), token, once)

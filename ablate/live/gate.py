@@ -1,8 +1,9 @@
 """Who may read the page, and what a browser may do with it.
 
-On loopback, a request must name the machine as loopback: else a page of another site, whose name
-has been made to lead here, could read this one. Elsewhere a token is needed: in the address at
-first, which the browser then keeps in a cookie.
+A token is needed, also on loopback, where other users of the machine are: in the address at first,
+which the browser then keeps in a cookie. The cookie is of the name that the reader has opened, so a
+page of another site whose name has been made to lead here has none. What another site's page links
+to or fetches is refused: a question to the records takes seconds, and MLflow half a gigabyte.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 READING = ("GET", "HEAD")
+OWN = ("same-origin", "none")  # of `Sec-Fetch-Site`: from the page itself, or typed
 COOKIE, PARAMETER = "ablate_token", "token"
 HEADERS = {
     "Content-Security-Policy": (
@@ -44,8 +46,8 @@ def is_loopback(host: str) -> bool:
 class Gate:
     """Lets requests pass that may read, and adds the headers that restrain a browser."""
 
-    def __init__(self, app: Any, token: str | None) -> None:
-        self._app, self._token = app, token
+    def __init__(self, app: Any, token: str, once: str = "") -> None:
+        self._app, self._token, self._once = app, token, once
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, as ASGI has it."""
@@ -69,29 +71,31 @@ class Gate:
         if request.method not in READING:
             text = f"{request.method} is refused: this page only reads."
             return PlainTextResponse(text, 405, {"Allow": ", ".join(READING)})
-        if self._token is None:
-            return None if is_loopback(_host(request)) else _wrong_host()
+        if request.headers.get("sec-fetch-site", "none") not in OWN:
+            text = "A page of another site led here. Instead: type or paste this address."
+            return PlainTextResponse(text, 403)
         given = request.query_params.get(PARAMETER)
-        if given is not None and _same(given, self._token):
+        if given is not None and self._opens(given):
             return _with_cookie(request, self._token)
-        if _same(request.cookies.get(COOKIE, ""), self._token):
+        if _same(request.cookies.get(_cookie(request), ""), self._token):
             return None
         return PlainTextResponse("Open the address that `ablate ui` printed, with its token.", 401)
+
+    def _opens(self, given: str) -> bool:
+        """Return whether this is the token, or the one that has not been used yet."""
+        if self._once and _same(given, self._once):
+            self._once = ""
+            return True
+        return _same(given, self._token)
 
 
 def _same(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _host(request: Request) -> str:
-    """The host that a request names, without its port."""
-    named = request.headers.get("host", "")
-    host, _, port = named.rpartition(":")
-    return host if host and port.isdecimal() else named
-
-
-def _wrong_host() -> Response:
-    return PlainTextResponse("This page is read at 127.0.0.1 or localhost.", 421)
+def _cookie(request: Request) -> str:
+    """The cookie's name, with the port: a browser sends a host's cookies to all its ports."""
+    return f"{COOKIE}_{request.url.port or 80}"
 
 
 def _with_cookie(request: Request, token: str) -> Response:
@@ -100,5 +104,5 @@ def _with_cookie(request: Request, token: str) -> Response:
     # The path alone: a redirect may not lead to another host.
     address = "/" + request.url.path.lstrip("/") + (f"?{urlencode(others)}" if others else "")
     answer = RedirectResponse(address, 303)
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+    answer.set_cookie(_cookie(request), token, httponly=True, samesite="strict")
     return answer

@@ -21,9 +21,17 @@ PORTS = 20  # that are tried in turn, unless one was asked for
 
 
 def serve(
-    workspace: Workspace, host: str, port: int, opened: Callable[[str], None], at_study: str = ""
+    workspace: Workspace,
+    host: str,
+    port: int,
+    opened: Callable[[str, str], None],
+    at_study: str = "",
+    token: str = "",
 ) -> None:
-    """Serve a workspace's page. `opened` is given its address once it can be read."""
+    """Serve a workspace's page. `opened` is given its address, and one that works once.
+
+    The latter is for a browser, whose arguments all users of the machine can read.
+    """
     try:
         import uvicorn
     except ModuleNotFoundError as error:
@@ -32,24 +40,27 @@ def serve(
     from ablate.live.mlflow import MLflow
     from ablate.live.served import Served
 
-    alone = is_loopback(host)
-    token = None if alone else secrets.token_urlsafe(24)
-    mlflow = MLflow(workspace, port + 1 if port < 65535 else 5049, offered=alone)
+    token, once = token or secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    mlflow = MLflow(workspace, port + 1 if port < 65535 else 5049, offered=is_loopback(host))
     served = Served(workspace, awaited=at_study)
-    app = make_app(served, mlflow, token)
+    app = make_app(served, mlflow, token, once)
     config = uvicorn.Config(
         app, host=host, port=port, log_level="error", access_log=False, server_header=False,
         timeout_graceful_shutdown=3, lifespan="off", ws="none",
     )  # fmt: skip
     with _listening(host, port) as listening:
-        query = f"?{PARAMETER}={token}" if token else ""
-        shown = f"[{host}]" if ":" in host else host
-        path = f"study/{quote(at_study, safe='@')}" if at_study else ""
-        opened(f"http://{shown}:{port}/{path}{query}")
+        opened(address(host, port, at_study, token), address(host, port, at_study, once))
         try:
             _server(config, served).run(sockets=[listening])
         finally:
             mlflow.stop()
+
+
+def address(host: str, port: int, study: str, token: str) -> str:
+    """The address of the page of a study, or of all of them, with a token."""
+    shown = f"[{host}]" if ":" in host else host
+    path = f"study/{quote(study, safe='@')}" if study else ""
+    return f"http://{shown}:{port}/{path}?{PARAMETER}={token}"
 
 
 def _server(config: Any, served: Any) -> Any:

@@ -41,7 +41,7 @@ class Watched:
         self.source = source
         self.lock = threading.RLock()
         self.position = 0
-        # A page that was closed and is opened again counts anew: its earlier positions mean nothing.
+        # A page that is opened again counts anew: the positions of its earlier life mean nothing.
         self._life = secrets.token_hex(4)
         self.used = time.monotonic()  # when a client last asked
         self.figures: dict[str, Versions] = {}

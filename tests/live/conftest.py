@@ -12,7 +12,7 @@ from ablate.live.app import make_app
 from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
 from tests.support.browser import browser, tabs  # noqa: F401
-from tests.support.live_pages import Client, Place, eventually
+from tests.support.live_pages import TOKEN, Client, Place, eventually
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def site(place: Place) -> Iterator[str]:
     import uvicorn
 
     served = Served(place.workspace)
-    app = make_app(served, MLflow(place.workspace, 5999))
+    app = make_app(served, MLflow(place.workspace, 5999), TOKEN)
     config = uvicorn.Config(app, port=0, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from ablate.store.workspace import held
 from tests.support.browser import is_wider_than_the_window
-from tests.support.live_pages import ARM, KEY, eventually
+from tests.support.live_pages import ARM, KEY, TOKEN, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROWS = "#table > .wide:first-of-type tbody tr"
 DRAWN = "document.querySelectorAll('.plot[data-drawn]').length"
+
+
+@pytest.fixture
+def tabs(tabs: Any, site: str) -> Any:
+    """Tabs that have opened the printed address."""
+
+    def opened(**more: Any) -> Any:
+        tab = tabs(**more)
+        tab.goto(f"{site}/?token={quote(TOKEN)}")
+        assert tab.url == f"{site}/"
+        return tab
+
+    opened.faults = tabs.faults  # type: ignore[attr-defined]
+    return opened
 
 
 def until(tab: Any, is_true: str) -> None:
@@ -121,24 +136,3 @@ def test_changes_arrive_around_a_filter_that_has_the_focus(site, tabs, place):
     assert tab.evaluate(chosen) == "arm mos"
     tab.click("#trials button")
     assert "arm=mos" in tab.url
-
-
-def test_points_that_come_during_a_fetch_are_drawn_too(site, tabs, place):
-    place.grow("mos-3", 2)
-    with held(place.workspace, KEY):
-        tab = tabs()
-        tab.goto(f"{site}/study/{KEY}")
-        whole(tab)
-        tab.locator("[data-figure*=progress]").scroll_into_view_if_needed()
-        slow: list[Any] = []
-
-        def late(route: Any) -> None:
-            route.continue_() if slow else slow.append((route, route.fetch()))
-
-        tab.route("**/progress.json**", late)
-        place.grow("mos-3", 3)
-        eventually(lambda: tab.wait_for_timeout(50) or slow)  # answered, and not yet arrived
-        place.grow("mos-3", 5)
-        until(tab, "document.querySelector('#workers').innerText.includes('5')")
-        slow[0][0].fulfill(response=slow[0][1])
-        until(tab, "document.querySelector('[data-figure*=progress] .plot').data[0].x.length === 5")

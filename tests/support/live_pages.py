@@ -21,6 +21,7 @@ from ablate.store.epoch import Epoch
 from ablate.store.workspace import Workspace
 from tests.support.studies_by_hand import ByHand
 
+TOKEN, ONCE = "open sesame", "only once"
 KEY = "mixture_layers@laptop"
 ARM = "<script>alert(1)<script>"
 LOSSES = {
@@ -64,10 +65,11 @@ class Client:
     """A client of a page in this process, which keeps cookies as a browser does."""
 
     def __init__(
-        self, served: Served, token: str | None = None, base: str = "http://127.0.0.1:5050"
+        self, served: Served, base: str = "http://127.0.0.1:5050", given: str = TOKEN
     ) -> None:
-        self._app = make_app(served, MLflow(served.workspace, 5999), token)
+        self._app = make_app(served, MLflow(served.workspace, 5999), TOKEN, ONCE)
         self._base, self._cookies = base, httpx.Cookies()
+        self.get(f"/?token={given}")
 
     def get(self, path: str, **more: Any) -> httpx.Response:
         return self.request("GET", path, **more)
@@ -98,8 +100,9 @@ def eventually(is_true: Callable[[], Any], seconds: float = 20) -> None:
 
 def text_at(address: str) -> str:
     """What a browser would show there; nothing if no server answers."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     try:
-        with urllib.request.urlopen(address, timeout=2) as answer:
+        with browser.open(address, timeout=2) as answer:
             return answer.read().decode()
     except OSError:
         return ""
