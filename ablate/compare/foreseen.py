@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ablate.compare.material import open_study
 from ablate.compare.statistics import power
 from ablate.compare.statistics.design import design_of
+from ablate.compare.statistics.paired import Difference
 from ablate.results.replication import (
     MIN_PAIRS,
     MIN_SEARCHES,
@@ -32,6 +33,7 @@ class Spread:
 
     size: float
     source: str
+    free: float | None = None  # degrees of freedom; None: it is known
 
 
 def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
@@ -50,7 +52,7 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     known = Spread(stated, "the spread that the scale states") if stated else None
     known = known or recorded_spread(record, store)
     find = f"{counted(num, replication.unit)} {'finds' if num == 1 else 'find'}"
-    spreads = power.detectable(num, 1.0, LEVEL / tests)
+    spreads = power.detectable(num, LEVEL / tests, known and known.free)
     if known is None:
         return (
             f"{find} a difference of {spreads:.2g} spreads with a probability of 80%. A spread is "
@@ -68,10 +70,19 @@ def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:
     for key in _alike(record, store):
         arms = open_study(store, key).summary.arms
         known = [arm.comparison.difference for arm in arms if arm.comparison]
-        squares = [d.spread**2 for d in known if d.spread and d.num_pairs >= MIN_PAIRS]
-        if squares:
-            return Spread(math.sqrt(mean(squares)), f"the spread of {key}")
+        tested = [d for d in known if d.spread and d.num_pairs >= MIN_PAIRS]
+        if tested:
+            return pooled(tested, f"the spread of {key}")
     return None
+
+
+def pooled(differences: Sequence[Difference], source: str) -> Spread:
+    """The spread that several arms' differences from one base have. They share the base's noise, so
+    the squares of two arms' spreads correlate by a quarter if all arms are equally noisy."""
+    squares = [d.spread**2 for d in differences if d.spread]
+    free = mean([d.num_pairs - 1 for d in differences])
+    arms = len(squares)
+    return Spread(math.sqrt(mean(squares)), source, free * arms / (1 + (arms - 1) / 4))
 
 
 def _alike(record: StudyRecord, store: Store) -> Iterator[str]:

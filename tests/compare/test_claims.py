@@ -56,7 +56,9 @@ def test_the_direction_and_where_the_papers_difference_lies(by_hand, theirs, dir
     assert (claim.direction, claim.within_one_run) == (direction, inside)
 
 
-@pytest.mark.parametrize(("theirs", "inside"), [(80.1, False), (80.2, True), (82.6, True), (82.7, False)])
+@pytest.mark.parametrize(
+    ("theirs", "inside"), [(80.1, False), (80.2, True), (82.6, True), (82.7, False)]
+)
 def test_another_run_of_ours_reaches_further_than_the_interval_of_the_mean(by_hand, theirs, inside):
     claim = claim_of(study_of(by_hand, published={"base": 84.0, "gated": theirs}))
     low, high = claim.ours.interval

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ablate import cli
 from ablate.compare import formats, plots
-from ablate.compare.statistics.power import chance
+from ablate.compare.statistics.power import chances
 from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
@@ -88,12 +88,12 @@ def test_of_arms_as_listed_it_names_seeds_alone(by_hand):
 
 
 def test_searches_are_counted_as_such_in_what_would_decide(by_hand):
-    """The number of further searches that a t-test of searches needs, not three times that."""
-    summary = summary_of(tuned(by_hand, 3, effect=-0.004))
+    """The number of further searches that a test of searches needs, not three times that."""
+    summary = summary_of(tuned(by_hand, 3, effect=-0.007))
     comparison = summary.arm("better").comparison
     assert comparison is not None and comparison.difference.num_pairs == 3
-    effect = abs(comparison.difference.mean) / comparison.difference.spread
-    assert chance(effect, 3, comparison.more, 0.05) >= 0.8 > chance(effect, 3, 1, 0.05)
+    chance = chances(comparison.difference.deltas, 0.05)
+    assert chance[comparison.more - 1] >= 0.8 > chance[comparison.more - 2]
     text = in_one_line(written(summary))
     assert f"undecided +{comparison.more}" in text
     assert "+n: more searches that decide it with a probability of 80%" in text

@@ -15,24 +15,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ablate.compare.statistics.paired import MIN_PAIRS
 from ablate.results.spread import mean, spread
 
 SIZES = (1, 10, 100)  # of the difference's variance, in variances of a pair
-STEPS = 200  # of a bisection: more than a double has bits
+STEPS = 80  # of a bisection: more than a double has bits
+LARGEST = 1e6  # t
 
 
-def e_value(t: float, num: int) -> float:
-    """The evidence of a t statistic of `num` pairs against no difference; 1 is none."""
-    return math.fsum(_e_value(t, num, size) for size in SIZES) / len(SIZES)
+def e_value(t: Any, num: Any) -> Any:
+    """The evidence of a t statistic of `num` pairs against no difference; 1 is none. Of arrays, one
+    for each."""
+    return sum(_e_value(t, num, size) for size in SIZES) / len(SIZES)
 
 
-def _e_value(t: float, num: int, size: float) -> float:
+def _e_value(t: Any, num: Any, size: float) -> Any:
     free, wider = num - 1, 1 + num * size
     # By logarithms, since powers of large numbers of pairs overflow.
-    grows = (free + 1) / 2 * (math.log1p(t * t / free) - math.log1p(t * t / (free * wider)))
-    return math.exp(min(700.0, grows - math.log(wider) / 2))
+    grows = (free + 1) / 2 * (np.log1p(t * t / free) - np.log1p(t * t / (free * wider)))
+    return np.exp(np.minimum(700.0, grows - np.log(wider) / 2))
 
 
 def p_value(deltas: Sequence[float]) -> float | None:
@@ -43,7 +48,7 @@ def p_value(deltas: Sequence[float]) -> float | None:
 def tests(deltas: Sequence[float]) -> list[tuple[float, float]]:
     """What p would be from each number of pairs alone, and the mean that it is about."""
     return [
-        (min(1.0, 1 / e_value(t, num)), mean(deltas[:num]))
+        (min(1.0, float(1 / e_value(t, num))), mean(deltas[:num]))
         for num in range(MIN_PAIRS, len(deltas) + 1)
         if (t := _t(deltas[:num])) is not None
     ]
@@ -57,8 +62,8 @@ def interval(deltas: Sequence[float], alpha: float) -> tuple[float, float] | Non
     deviation, num = spread(deltas), len(deltas)
     if deviation is None:
         return None
-    reach = _t_at(1 / alpha, num)
-    if reach is None:
+    reach = float(t_at(1 / alpha, np.array([num]))[0])
+    if reach == math.inf:
         return None
     half = reach * deviation / math.sqrt(num)
     return mean(deltas) - half, mean(deltas) + half
@@ -71,12 +76,12 @@ def _t(deltas: Sequence[float]) -> float | None:
     return centre / (deviation / math.sqrt(len(deltas)))
 
 
-def _t_at(evidence: float, num: int) -> float | None:
-    """The t statistic at which the evidence is this much; None if no t has so much."""
-    low, high = 0.0, 1e6
-    if e_value(high, num) < evidence:
-        return None
+def t_at(evidence: float, nums: np.ndarray) -> np.ndarray:
+    """The t statistic at which the evidence is this much, for each number of pairs; infinite where
+    no t has so much."""
+    low, high = np.zeros(len(nums)), np.full(len(nums), LARGEST)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if e_value(middle, num) < evidence else (low, middle)
-    return high
+        less = e_value(middle, nums) < evidence
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.where(e_value(high, nums) < evidence, math.inf, high)

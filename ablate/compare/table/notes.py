@@ -218,8 +218,8 @@ def _about_undecided(summary: Summary) -> Iterable[str]:
     unit = plural(summary.replication.unit)
     if any(tested.more for _, tested in rows):
         yield (
-            f"+n: more {unit} that decide it with a probability of 80%, given what is seen so far; "
-            "settle their number before running them."
+            f"+n: more {unit} that decide it with a probability of 80%, given what is seen so far, "
+            "by the test that holds at any time: it judges what was not planned."
         )
     least = [
         f"{shown_size(tested.detectable, summary.metric)} ({name})"

@@ -52,7 +52,7 @@ class Comparison:
         deviation, num = self.difference.spread, self.difference.num_pairs
         if self.level is None or deviation is None or num < MIN_PAIRS:
             return None
-        return power.detectable(num, deviation, self.level)
+        return deviation * power.detectable(num, self.level, num - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
