@@ -41,6 +41,7 @@ from ablate.trial.user.function import Run, unmet
 GIVEN = ("seed", "device", "data")  # what a command may name besides its settings
 FLAG = re.compile(r"\{(?P<name>\w+):(?P<on>-[^{}/]+)(/(?P<off>-[^{}]+))?\}")
 SHOWN_LINES = 15  # of the output of a command that failed
+commands: dict[str, tuple[tuple[str, ...], Path]] = {}  # task -> words of its command, its folder
 PR_SET_PDEATHSIG = 1  # Linux: signal the command when the worker that started it dies
 
 
@@ -89,6 +90,7 @@ def task_command(
         started.check(metric, ("valid", "test") if run.reads_test else ("valid",))
         return result
 
+    commands[name] = tuple(parts), folder
     where = (str(file), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
