@@ -128,6 +128,11 @@ def _is_secret(name: str) -> bool:
     return re.search(_SECRET, unquote(name), re.IGNORECASE) is not None
 
 
+def names_a_secret(variable: str) -> bool:
+    """Return whether a variable of the environment holds a secret, by its name."""
+    return _IN_ENVIRONMENT.search(variable) is not None
+
+
 def _of_environment() -> dict[str, str]:
-    values = (value for name, value in os.environ.items() if _IN_ENVIRONMENT.search(name))
+    values = (value for name, value in os.environ.items() if names_a_secret(name))
     return {value: HIDDEN for value in values if len(value) >= SHORTEST}

@@ -570,7 +570,7 @@ def test_a_runner_that_a_record_names_is_not_imported(
 ) -> None:
     """Not even when a study looks whether files of its trials were edited."""
     from ablate.store import journal as journals
-    from ablate.trial.provenance.user_sources import edited_since
+    from ablate.trial.provenance.changes import Changes
 
     mark = tmp_path / "executed"
     code = f"open({str(mark)!r}, 'w').close()\n"
@@ -585,7 +585,7 @@ def test_a_runner_that_a_record_names_is_not_imported(
     journal = journals.read(workspace.store, trial)
     assert journal is not None
     journal.note(sources={"evil.py": "0" * 16})
-    assert [each.file for each in edited_since(journal)] == ["evil.py"]
+    assert [each.name for each in Changes().since(journal.trial, journal)] == ["evil.py"]
     assert not mark.exists()
 
 

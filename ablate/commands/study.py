@@ -57,6 +57,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="run it on seeds that it has not used, as a study of its own (N: for the Nth time)",
     )
+    earlier = parser.add_mutually_exclusive_group()
+    earlier.add_argument(
+        "--keep",
+        action="store_true",
+        help="show trials that other code, defaults or data made than today's; the table says so",
+    )
+    earlier.add_argument(
+        "--again", action="store_true", help="delete the results of such trials, and run them again"
+    )
     parser.add_argument(
         "--ui", action="store_true", help="open a page that shows the study while it runs"
     )
@@ -70,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
     """Run a study and print its table; return the exit status."""
     from ablate.engine.drive import RunOptions, workers_prepared
     from ablate.study.replicate import replicated
+    from ablate.tune.choice import choice
 
     changes = _options.overrides(options)
     command = resume_command(options)  # before the cluster's name becomes an address
@@ -79,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
         workers=options.workers,
         address=options.cluster,
         verbose=options.verbose,
+        earlier=choice(keep=options.keep, again=options.again),
     )
     workspace = _options.workspace(options)
     with _interruptible(command), workers_prepared(chosen) as chosen:
@@ -156,7 +167,8 @@ def resume_command(options: argparse.Namespace) -> str:
     words += _options.stated(options, "scale", "workers", "cluster", *_options.LOCATIONS)
     words += _options.overrides(options).words
     words += [] if options.replicate is None else ["--replicate", str(options.replicate)]
-    return shlex.join([*words, *(["--local"] if options.local else [])])
+    words += [f"--{name}" for name in ("local", "keep") if getattr(options, name)]
+    return shlex.join(words)
 
 
 def run_and_show(

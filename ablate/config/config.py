@@ -230,6 +230,13 @@ class Config:
         ]
 
     @property
+    def deciding(self) -> dict[str, Any]:
+        """The values of `flat` that can change a result."""
+        by = self.by_window
+        parts = (_prefixed(n, fields.deciding(part, by)) for n, part in self.parts.items())
+        return {name: value for part in parts for name, value in part.items()}
+
+    @property
     def flat(self) -> dict[str, Any]:
         """Every value, defaults included, by its dotted name."""
         values = dict(_CHOSEN_BY.get(self.kind.name, {"task": self.kind.name}))

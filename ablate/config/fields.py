@@ -207,6 +207,16 @@ def identity_fields(config: Any, by_window: bool = False) -> dict[str, Any]:
     return {**identified, **{name: digest_of_contents(path) for name, path in named.items()}}
 
 
+def deciding(config: Any, by_window: bool = False) -> dict[str, Any]:
+    """Return the fields that can change a trial's result, defaults included, as plain data.
+
+    Fields whose identity is a part of their value, or what a file contains, are left out.
+    """
+    limits = _limits(type(config)).items()
+    identities = {n: by_window if own.window else own.identity for n, own in limits if not own.file}
+    return {name: plain(getattr(config, name)) for name, own in identities.items() if own is True}
+
+
 def window_lengths(config: Any) -> dict[str, Any]:
     """Return the fields that are lengths of windows."""
     return {

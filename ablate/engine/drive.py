@@ -18,6 +18,7 @@ from ablate.store.leftovers import owned_folder
 from ablate.store.workspace import Workspace
 from ablate.study.planned import Plan
 from ablate.study.words import Scale
+from ablate.tune.choice import Choice
 
 if TYPE_CHECKING:
     from ablate.tune.cluster.template import Template
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a study is run; no option changes its results."""
+    """How a study is run. No option changes its results, except `earlier`: which trials on record
+    count."""
 
     local: bool = False
     workers: int | None = None
@@ -33,6 +35,7 @@ class RunOptions:
     verbose: bool = False
     quiet: bool = False
     template: Template | None = None  # forks the workers
+    earlier: Choice = Choice.ASK  # what to do with trials of earlier code
 
     def __post_init__(self) -> None:
         if self.local and (self.workers or 1) > 1:

@@ -74,7 +74,10 @@ def progress_line(board: Board, now: float) -> str:
 
 def closing_line(board: Board, now: float) -> str:
     """Return the last line."""
-    state = "" if len(board.ended) == board.total else "stopped, "
+    whole = len(board.ended) == board.total
+    if whole and board.total and not board.num_here:
+        return f"{board.record.key}: nothing is left to do, all {board.total} trials are done"
+    state = "" if whole else "stopped, "
     troubles = f" ({board.troubles})" if board.troubles else ""
     done = f"{state}{len(board.ended)} of {board.total} trials done{troubles}"
     return f"{board.record.key}: {done} after {duration(now - board.start)}"

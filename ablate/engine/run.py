@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.compare.formats import markdown, text
-from ablate.compare.material import Material, open_study
+from ablate.compare.material import Material
 from ablate.compare.study_summary import StudySummary, opened
 from ablate.compare.table.provenance import contents_of
 from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
-from ablate.engine import finished
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.drive import RunOptions, drive, workers_prepared
 from ablate.engine.failures import first_failed, remedies, troubles
@@ -48,8 +47,10 @@ from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
 from ablate.study.study import Study, check
+from ablate.tune.choice import choice
 
 if TYPE_CHECKING:
+    from ablate.tune.earlier import Earlier
     from ablate.tune.search.opened import OpenSearch
 
 
@@ -63,14 +64,8 @@ class Ended:
     interrupted: str | None  # what stopped it, if anything did; the same command resumes it
     closed: str | None  # why no more trials start, and what to do
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
-    reused: tuple[str, ...] = ()  # notes on trials from before an edit of the user's files
+    reused: tuple[str, ...] = ()  # notes on trials of earlier code, which are kept
     page: str = ""  # the end of the URL of its page in MLflow; empty if no server has it
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the same run again would find nothing to do, to deliver or to say."""
-        told = self.interrupted or self.closed or self.unrecorded or self.reused
-        return not told and bool(self.page)
 
 
 def run(
@@ -84,10 +79,12 @@ def run(
     workers: int | None = None,
     quiet: bool | None = None,
     check: bool = True,
+    keep: bool = False,
+    again: bool = False,
 ) -> StudySummary:
     """Run a study, or resume it, and return the numbers of its table.
 
-    A warning says if trials diverged, or if trials from before an edit are reused.
+    A warning says if trials diverged, or if trials of earlier code are kept.
 
     Args:
         study: A study, the path of its file, or the name of a shipped one.
@@ -100,14 +97,19 @@ def run(
         quiet: Show no progress, or (False) show it as lines where there is neither a terminal nor a
             notebook, which both have it by default.
         check: Raise an error if trials failed. Otherwise a warning has the reasons.
+        keep: Show the results of trials that other code, defaults or data made than today's.
+            Without `keep` and `again`, an error names them before anything is trained.
+        again: Delete the results of such trials, and train them again.
 
     Raises:
+        StudyError: Trials on record are of other code, defaults or data, for example.
         Interrupted: A signal stopped the study, or another driver took it over.
         TrialError: A trial failed, or none completed.
     """
     place = open_workspace(workspace, store=store, mlflow=mlflow)
     quiet = not is_watched() if quiet is None else quiet
-    options = RunOptions(local=local, workers=workers, quiet=quiet)
+    earlier = choice(keep=keep, again=again)
+    options = RunOptions(local=local, workers=workers, quiet=quiet, earlier=earlier)
     ended = run_study(study, scale, place, options)
     if ended.interrupted:
         raise Interrupted(
@@ -137,15 +139,12 @@ def run_study(
     check_not_carrying()
     loaded = _checked(study)
     check_analyses(loaded)
-    made = finished.made_from(loaded, scale, workspace, command)
-    if nothing_left := finished.unchanged(workspace, loaded, scale, made):
-        return _opened_again(workspace, *nothing_left, options)
     if not options.quiet:
         key = study_record.study_key(loaded.name, loaded.scale(scale)[0])
         announce(f"{key}: planning its trials")
     make_folders(workspace)
     with workers_prepared(options, loaded.scale(scale)[1]) as prepared:
-        return _plan_and_run(loaded, scale, workspace, prepared, command, made)
+        return _plan_and_run(loaded, scale, workspace, prepared, command)
 
 
 def _plan_and_run(
@@ -154,49 +153,21 @@ def _plan_and_run(
     workspace: Workspace,
     options: RunOptions,
     command: str,
-    made: str | None,
 ) -> Ended:
-    """Plan a study and run what is left of it; `made` is what a later run compares with."""
+    """Plan a study and run what is left of it."""
     # Before the plan: an arm's trials name the files that workers execute for it.
     loaded = _with_code(study, scale, workspace, options)
     known = [workspace.store]
     plan = make_plan(loaded, scale, data=workspace.data, command=command, stores=known)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
     _check_texts(plan, workspace)
-    data = finished.data_of(workspace)
     # Only what dead processes left: other studies may run in this workspace now.
     sweep(workspace.folder, temporary_folders())
     # A lock of its own: a driver with another store and this workspace would write to the log.
     log = log_held(workspace, plan.record.key) if plan.searches else contextlib.nullcontext()
     with held(workspace, plan.record.key) as lease, log:
         _sweep_study(workspace.store, plan.record)
-        finished.forget(workspace, plan.record.key)
-        ended = _run_plan(plan, workspace, options, lease)
-        if ended.is_whole:
-            finished.note(workspace, ended.record, made, data, ended.page)
-        return ended
-
-
-def _opened_again(
-    workspace: Workspace, record: study_record.StudyRecord, page: str, options: RunOptions
-) -> Ended:
-    """A study that has nothing left to do, as its last run left it."""
-    from ablate.engine.screen import Screen
-
-    material = open_study(workspace.store, record.key)
-    stream = io.StringIO() if options.quiet or sys.stdout is None else None
-    with Screen(record, interactive=False if stream else None, stream=stream) as screen:
-        for trial_id, journal in material.journals.items():
-            screen.finished(trial_id, journal)
-    return Ended(
-        record=record,
-        summary=material.summary,
-        journals=material.journals,
-        interrupted=None,
-        closed=None,
-        unrecorded="",
-        page=page,
-    )
+        return _run_plan(plan, workspace, options, lease)
 
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
@@ -225,9 +196,11 @@ def _run_plan(
     from ablate.engine.course import Course
     from ablate.engine.screen import Screen
     from ablate.record.background import BackgroundRecorder
+    from ablate.tune.earlier import Earlier
     from ablate.tune.schedule import Schedule
 
-    store = workspace.store
+    store, earlier = workspace.store, Earlier(workspace.store, options.earlier)
+    earlier.meet(plan)
     # Quiet, or with standard output closed: the screen's lines go nowhere.
     stream = io.StringIO() if options.quiet or sys.stdout is None else None
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
@@ -244,7 +217,7 @@ def _run_plan(
         )
         with recorder.paused_by_errors():
             listener: Any = _Listener(screen, recorder, course)
-            schedule = Schedule(plan, store, _open_search(workspace), listener)
+            schedule = Schedule(plan, store, _open_search(workspace, earlier), listener, earlier)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with stopped_by_signals(schedule), contextlib.closing(schedule):
@@ -279,7 +252,7 @@ def _closed(schedule: Any) -> str | None:
     return schedule.failure or (budget and f"{budget}: the remaining trials need a larger one")
 
 
-def _open_search(workspace: Workspace) -> OpenSearch:
+def _open_search(workspace: Workspace, earlier: Earlier) -> OpenSearch:
     """What opens searches, or resumes them. Only the first one imports Optuna: most studies have
     none."""
 
@@ -287,7 +260,7 @@ def _open_search(workspace: Workspace) -> OpenSearch:
     def opener() -> OpenSearch:
         from ablate.tune.search.arm import open_search
 
-        return open_search(workspace.searches)
+        return open_search(workspace.searches, earlier.again)
 
     return lambda search, plan: opener()(search, plan)
 

@@ -141,8 +141,11 @@ FACTS: tuple[Fact[Told], ...] = (
          "kernels can compute); `torch: one batch of N seeds`; `compiled: BACKEND, TORCH` if torch "
          "compiled it; empty in older records"),
     Fact("sources", TEXT,
-         lambda t: "; ".join(map(" ".join, sorted((t.attempt.sources or {}).items()))),
-         "your own files that the trial ran, with digests: `digits.py 1a2b3c4d`"),
+         lambda t: "; ".join(map(" ".join, sorted(t.attempt.code.items()))),
+         "your own files of code that the trial ran, with digests: `digits.py 1a2b3c4d`"),
+    Fact("read", TEXT, lambda t: "; ".join(t.attempt.read),
+         "what else your code read: packages with versions, files and variables with digests, as "
+         "`numpy 2.1.0; words.csv 1a2b3c4d; $DEPTH 5e6f7a8b`"),
     Fact("neutral", TEXT, lambda t: ", ".join(t.attempt.neutral or ()),
          "settings of your own task that cannot change a result"),
     Fact("git_commit", TEXT, lambda t: t.git.get("commit"), "the study's commit"),

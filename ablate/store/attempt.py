@@ -38,7 +38,9 @@ class Attempt:
     computed_by: tuple[str, ...] | None = None  # "kernels: g++ 12.2", "torch: WHY"
     processes: int | None = None  # that trained it together; None: one
     not_compiled: str | None = None  # why training was eager although it should be compiled
-    sources: Mapping[str, Any] | None = None  # the user's file -> its digest
+    sources: Mapping[str, Any] | None = None  # older records' `closure`: the user's file -> digest
+    # What its numbers come from besides its id, by kind: `ablate/trial/provenance/closure.py`.
+    closure: Mapping[str, Mapping[str, Any]] | None = None
     neutral: tuple[str, ...] | None = None  # settings that cannot change a result
     operations: float | None = None  # estimated, per training token, without the optimizer
     without_effect: tuple[str, ...] | None = None  # settings with nothing to act on
@@ -47,6 +49,22 @@ class Attempt:
     discarded: str | None = None  # why a checkpoint was not used
     lost_digest: str | None = None  # of lost weights, for which the trial runs again; "": unknown
     others: Mapping[str, Any] = field(default_factory=dict)  # what another version recorded
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        """The user's files that it ran, with their digests."""
+        return (self.closure or {}).get("code") or self.sources or {}
+
+    @property
+    def read(self) -> list[str]:
+        """What else the user's code read: packages, files, variables and values, as texts."""
+        parts = ((part, sorted(own.items())) for part, own in (self.closure or {}).items())
+        return [
+            f"{'$' if part == 'variables' else ''}{name} {digest or 'without a digest'}"
+            for part, items in parts
+            for name, digest in items
+            if part != "code"
+        ]
 
     def to_plain(self) -> dict[str, Any]:
         """The attempt for JSON. Of a known machine, what is not under git says so."""

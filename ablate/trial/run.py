@@ -43,9 +43,10 @@ from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint
 from ablate.trial.output import Output
+from ablate.trial.provenance import closure as closures
 from ablate.trial.provenance import trust
 from ablate.trial.provenance.environment import environment
-from ablate.trial.provenance.user_sources import sources
+from ablate.trial.provenance.opened import Opened
 from ablate.trial.task import (
     Conclusion,
     Diverged,
@@ -89,6 +90,7 @@ class TrialRun:
         self._saved_at, self._save_cost = time.monotonic(), 0.0
         self._uses, self._inherited = computed.uses(), list[str]()
         self._output = Output(store, trial.id)
+        self._opened = Opened((), ())
         self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             # A failure to begin is an outcome too: a task's file may have an error.
@@ -100,10 +102,13 @@ class TrialRun:
         trial = self._trial_here()
         self.journal.config = {**self.trial.config.flat, **trial.config.beside}
         neutral = tuple(trial.config.neutral)
-        self.journal.note(sources=sources(self.trial) or None, neutral=neutral or None)
+        made_from = closures.closure(trial, closures.first_seen)
+        self.journal.note(closure=made_from or None, neutral=neutral or None)
         self.journal.write(self.store)  # record the attempt before anything large can kill it
+        self._opened = Opened(closures.folders(trial), _own_folders(place))
         self._seed_global("begin")
-        task = find_runner(self.trial.runner)(trial, place)
+        with self._opened.listening():
+            task = find_runner(self.trial.runner)(trial, place)
         saved = self._last_checkpoint()
         if saved is not None or self.journal.epochs:
             self._resume(task, saved)
@@ -170,7 +175,9 @@ class TrialRun:
         Streams(self.trial.seed, self.trial.device).seed_global(purpose)
 
     def _slice(self, task: Task, seconds: float) -> Epoch | None:
-        reported, epoch = None if task.finished else task.advance(seconds), None
+        with self._opened.listening():
+            reported = None if task.finished else task.advance(seconds)
+        epoch = None
         if reported is not None:
             check_epoch(reported, self.trial.runner)
             epoch = Epoch.from_plain(reported)
@@ -242,6 +249,7 @@ class TrialRun:
         self._check_still_ours()
         if outcome.status == Status.FAILED and not resumable:
             self.store.delete(checkpoint.last_key(self.trial.id))  # first: a retry must not find it
+        self._note_opened()
         self.journal.outcome = outcome
         self._output.end(outcome.frames or outcome.reason or "")
         self._write_journal()
@@ -256,6 +264,17 @@ class TrialRun:
             self.journal.note(output=tuple(lines))
         self._note_computed_by()
         self.journal.write(self.store)
+
+    def _note_opened(self) -> None:
+        """Record which files the trial's own code has opened."""
+        known = self.journal.last_attempt.closure or {} if self.journal.attempts else {}
+        for part, found in zip(
+            (closures.CODE, closures.FILES), self._opened.digests(), strict=True
+        ):
+            if found:  # the digest of a module is that of when it was loaded
+                known = {**known, part: {**found, **known.get(part, {})}}
+        if known:
+            self.journal.note(closure=known)
 
     def _note_computed_by(self) -> bool:
         """Record how the trial was computed, including the attempts that it resumed; return whether
@@ -304,6 +323,12 @@ class TrialRun:
         except BaseException as error:  # sys.exit() in a task's code is the task's failure too
             self._close(_failure(error, self.trial), resumable=_out_of_memory(error))
         return None
+
+
+def _own_folders(place: Place) -> list[Path]:
+    """The folders of the trial's place that hold ablate's own files, and no user's."""
+    store = place.store.folder
+    return [Path(place.data).absolute(), *([store.absolute()] if store else [])]
 
 
 def _process(attempt: Attempt) -> tuple[Any, ...]:

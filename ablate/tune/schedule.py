@@ -26,8 +26,9 @@ from ablate.study.looked import with_history
 from ablate.study.plan import with_chains
 from ablate.study.planned import Plan
 from ablate.trial import checkpoint
-from ablate.trial.provenance.user_sources import Edited, edited_since, reused
 from ablate.tune.budget import Ledger
+from ablate.tune.choice import Choice
+from ablate.tune.earlier import Earlier
 from ablate.tune.looks import LooksAhead, described, look_at, with_last_look
 from ablate.tune.search.opened import OpenSearch, Searches
 from ablate.tune.shared_failure import shared_failure
@@ -75,7 +76,9 @@ class Schedule:
         store: Store,
         open_search: OpenSearch,
         listener: Listener | None = None,
+        earlier: Earlier | None = None,
     ) -> None:
+        """`earlier` says what is done with trials that are on record and of earlier code."""
         plan = with_history(plan, store)
         self.plan, self.store, self.listener = plan, store, listener or Listener()
         self.looks = LooksAhead(plan.record)
@@ -86,7 +89,7 @@ class Schedule:
         self.failure: str | None = None  # that the first trials share: none starts
         self.status: dict[str, Status] = {}
         self._design_notes = plan.record.notes
-        self._edited: dict[Edited, set[str]] = {}  # user's file -> trials from before its edit
+        self.earlier = earlier or Earlier(store)
         self._noted: set[str] = set()  # what cautions were about
         self.ended: dict[str, Journal] = {}  # in this run
         self._learned: set[str] = set()  # trials that reported an epoch in this run
@@ -114,8 +117,8 @@ class Schedule:
 
     @property
     def reused(self) -> list[str]:
-        """Notes on trials from before an edit of the user's files, which are not run again."""
-        return reused(self._edited)
+        """What to say of trials of earlier code, which are kept."""
+        return self.earlier.note(self.plan.record.trial_ids())
 
     def close(self) -> None:
         """Release the claims, so that other processes can run the trials that are left."""
@@ -308,8 +311,6 @@ class Schedule:
         """
         self.ledger.settle(trial.id, journal)
         self.status[trial.id] = journal.status or Status.FAILED
-        for file in edited_since(journal):
-            self._edited.setdefault(file, set()).add(trial.id)
         for search in self.searches.of(trial.id):
             search.tell(journal)
         self.listener.finished(trial.id, replace(journal, trial=trial))
@@ -459,7 +460,18 @@ class Schedule:
             return False
         if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
             return False
+        if trial.id not in self.ended and not self.earlier.may_use(trial, journal):
+            return self._met(trial)
         self._settle(trial, journal)
+        return True
+
+    def _met(self, trial: Trial) -> bool:
+        """Take in that another study made a trial with earlier code; return whether it is left."""
+        if self.earlier.choice == Choice.AGAIN:
+            self.earlier.restart(trial.id)
+            return False
+        self.stop_reason = self.stop_reason or self.earlier.stopped(trial)
+        self._waiting[trial.id] = trial  # the study is not complete
         return True
 
     def _lacks_weights(self, trial: Trial) -> bool:

@@ -181,19 +181,21 @@ def test_another_file_of_the_same_name_is_noted(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_copied_file_with_the_same_task_is_named(tmp_path, capsys):
+def test_a_copied_file_with_the_same_task_is_another_only_if_it_says_something_else(
+    tmp_path, capsys
+):
     known = dict(tasks._kinds)
     said = []
-    for name, edit in (("one", ""), ("two", "# a copy"), ("one", "# edited")):
+    for name, edit in (("one", ""), ("two", "# a copy"), ("three", "\nMORE = 1\n")):
         tasks._kinds.clear()
         tasks._kinds.update(known)
         (tmp_path / f"{name}.py").write_text(CODE.replace('"coin', '"copied') + edit)
         path = str(tmp_path / f"{name}.py")
-        assert cli.main(["study", path, "--local", "--workspace", str(tmp_path / "w")]) == 0
-        said.append(" ".join("".join(capsys.readouterr()).split()))
-    copied = "one.py made 6 of this study's trials, which are reused: two.py registers a task"
-    assert [copied in text for text in said] == [False, True, False]
-    assert all("was edited" not in text for text in said[:2])
+        status = cli.main(["study", path, "--local", "--workspace", str(tmp_path / "w")])
+        said.append((status, " ".join("".join(capsys.readouterr()).split())))
+    assert [status for status, _ in said] == [0, 0, 2]
+    assert "nothing is left to do, all 6 trials are done" in said[1][1]
+    assert "one.py is not part of it now: 3 trials of" in said[2][1]
 
 
 def test_a_space_that_passes_its_check_says_so(coin, capsys):

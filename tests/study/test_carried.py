@@ -114,8 +114,7 @@ def test_what_the_task_needs_and_nothing_else_is_copied(script, tmp_path):
     assert text.startswith("# The task 'toy', copied from train.py")
     assert "NET = Net(FACTOR)" in text and "unused" not in text and "once" not in text
     parts[1] = parts[1].replace("2.0", "3.0")
-    with pytest.warns(UserWarning, match=r"train\.py was edited .* raise the version"):
-        assert script(*parts) == "once\n0.0 2.0\n"
+    assert "train.py was edited: 1 trial of a, 1 trial of b" in script(*parts)
     assert len(copies(tmp_path)) == 2
 
 

@@ -181,8 +181,8 @@ def _code(attempt: Attempt) -> str:
         f"{name} {_commit(git or {})}"
         for name, git in (("ablate", attempt.ablate_git), ("study's folder", attempt.git))
     ]
-    own = [f"{name} {source}" for name, source in (attempt.sources or {}).items()]
-    return "; ".join([*commits, *own])
+    own = [f"{name} {source}" for name, source in attempt.code.items()]
+    return "; ".join([*commits, *own, *attempt.read])
 
 
 def _commit(git: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ FLAG = re.compile(r"\{(?P<name>\w+):(?P<on>-[^{}/]+)(/(?P<off>-[^{}]+))?\}")
 SHOWN_LINES = 15  # of the output of a command that failed
 MOST_CHARACTERS = 200  # of its last line, in an error's first one
 OTHERWISE = r"If it prints them otherwise: reads={{'{0}': r'...: (\S+)', ...}}."
+commands: dict[str, tuple[tuple[str, ...], Path]] = {}  # task -> words of its command, its folder
 PR_SET_PDEATHSIG = 1  # Linux: signal the command when the worker that started it dies
 
 
@@ -112,6 +113,7 @@ def task_command(
         started.check(metric, ("valid", "test") if run.reads_test else ("valid",), places)
         return result
 
+    commands[name] = tuple(parts), folder
     where = (str(source), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 

@@ -10,6 +10,7 @@ import shlex
 import sys
 import sysconfig
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -19,6 +20,7 @@ from types import CodeType, ModuleType
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED
 
+times_executed: Counter[str] = Counter()  # in this process, by file
 _OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")
@@ -42,6 +44,7 @@ def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
     if file.suffix != ".py":
         raise StudyError(f"{file}: not a Python file.")
     path = str(file.absolute())
+    times_executed[str(file.resolve())] += 1
     loader = _Source(name, path, file.read_bytes() if source is None else source)
     spec = ModuleSpec(name, loader, origin=path)
     spec.has_location = True  # gives the module its `__file__`

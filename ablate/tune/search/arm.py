@@ -6,7 +6,8 @@
 - A trial that failed is tried again by the next run, as another trial of Optuna's with the same
   values.
 - Results count only for the trials that they are of. If the same values make other trials now
-  (another version, corpus or precision), the search starts from scratch under another name.
+  (another version, corpus or precision), or its trials are trained again since their code has
+  changed, the search starts from scratch under another name.
 - The sampler is reseeded for every trial from the search's seed and the trial's index, so that a
   synchronous search repeats exactly, however often it was interrupted.
 """
@@ -71,15 +72,18 @@ def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
         return patiently(lambda: PatientStorage(url, engine_kwargs=small))
 
 
-def open_search(url: str) -> Callable[[PlannedSearch, Plan], ArmSearch]:
-    """A function that opens or resumes a search; it opens no database before its first call."""
+def open_search(
+    url: str, again: Collection[str] = ()
+) -> Callable[[PlannedSearch, Plan], ArmSearch]:
+    """A function that opens or resumes a search; it opens no database before its first call. A
+    search starts from scratch if it has a trial that is trained `again`."""
     opened: dict[str, optuna.storages.BaseStorage] = {}
 
     def search(planned: PlannedSearch, plan: Plan) -> ArmSearch:
         if plan.record.key not in opened:
             opened[plan.record.key] = open_storage(url, plan.record.key)
         with answering(url):
-            return ArmSearch(planned, plan, opened[plan.record.key], url)
+            return ArmSearch(planned, plan, opened[plan.record.key], url, again)
 
     return search
 
@@ -93,8 +97,10 @@ class ArmSearch:
         plan: Plan,
         storage: optuna.storages.BaseStorage,
         url: str = "",
+        again: Collection[str] = (),
     ) -> None:
         self.planned, self.plan, self._storage, self._url = planned, plan, storage, url
+        self._again = again
         self.metric = plan.record.metric
         self._chosen, self._space = planned.sampler, sampling.distributions(planned)
         self.key, self.study = self._open_study()
@@ -120,11 +126,18 @@ class ArmSearch:
                 pruner=_pruner(self.planned, self.plan),
                 load_if_exists=True,
             )
-            if all(map(self._is_of_its_trial, study.get_trials(deepcopy=False))):
+            if self._is_to_resume(study):
                 break
         # A sampler of finitely many values calls it after the last; Optuna would raise an error.
         study.stop = self.abandon  # type: ignore[method-assign]
         return key, study
+
+    def _is_to_resume(self, study: optuna.Study) -> bool:
+        """Return whether what the search has learnt holds for the trials that it would have now."""
+        tried = study.get_trials(deepcopy=False)
+        if any(frozen.user_attrs.get("ablate.trial") in self._again for frozen in tried):
+            study.set_user_attr("ablate.left", True)  # also for drivers that come after this one
+        return "ablate.left" not in study.user_attrs and all(map(self._is_of_its_trial, tried))
 
     def _is_of_its_trial(self, frozen: FrozenTrial) -> bool:
         """Return whether its values still make the trial that they made.

@@ -1,0 +1,104 @@
+"""All that a trial's numbers come from besides its id: code, packages, files, variables, values.
+
+    {"code": {"train.py": DIGEST, "mylib/layers.py": DIGEST}, "distributions": {"numpy": "2.1.0"},
+     "files": {"words.csv": DIGEST}, "variables": {"DEPTH": DIGEST}, "values": {"X": DIGEST}}
+
+Each attempt records its own, under these names. A value whose digest is None cannot be compared.
+A trial without code of the user's has none of these: what it runs is ablate's, and its data are
+part of its id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ablate.config.identity import Trial
+from ablate.redaction import names_a_secret
+from ablate.trial.provenance import syntax
+from ablate.trial.provenance.imported import Found, is_own
+from ablate.trial.provenance.opened import digest_of
+from ablate.trial.user.command import commands
+from ablate.trial.user.user_code import times_executed
+
+Closure = dict[str, dict[str, Any]]
+CODE, PACKAGES, FILES, VARIABLES, VALUES = "code", "distributions", "files", "variables", "values"
+# Variables that say where a program runs, and how fast: they differ between workers.
+OF_PLACE = re.compile(
+    r"(CUDA|RAY|SLURM|OMP|MKL|ABLATE|MLFLOW|WANDB|XDG)_|(LOCAL_|NODE_)?RANK$|WORLD_SIZE$|MASTER_|"
+    r"(HOME|PATH|PYTHONPATH|PWD|USER|LOGNAME|HOSTNAME|TMPDIR|TMP|TEMP|TERM|LANG)$"
+)
+_seen: dict[tuple[Path, int], syntax.Code] = {}  # file, how often it had been executed
+
+
+def entries(trial: Trial) -> list[Path]:
+    """The user's files that register the trial's task and techniques, or define what they run."""
+    config = trial.config
+    techniques = (t.file for t in config.techniques if t.is_users)
+    origin = config.kind.origin.file if config.kind.origin else ""
+    task = (config.kind.file, origin) if config.kind.function else ()
+    files = (Path(file).resolve() for file in (*sorted(techniques), *task) if file)
+    return [*dict.fromkeys(file for file in files if file.is_file() and is_own(str(file)))]
+
+
+def folders(trial: Trial) -> list[Path]:
+    """The folders in which data of the trial's own code are looked for."""
+    return [*dict.fromkeys([*(file.parent for file in entries(trial)), *_command(trial)[1:]])]
+
+
+def closure(trial: Trial, read: Callable[[Path], syntax.Code] = syntax.read) -> Closure:
+    """What such a trial's numbers come from, apart from what only its run can tell."""
+    found = Found(read)
+    for file in entries(trial):
+        found.add(file)
+    named = dict(_of_command(trial, found))
+    values: dict[str, str | None] = dict(getattr(trial.config.kind, "values", {}))
+    variables = {name: _hidden(name) for name in sorted(found.variables) if _matters(name)}
+    parts = (found.code, found.distributions, named, variables, values)
+    every = zip((CODE, PACKAGES, FILES, VARIABLES, VALUES), parts, strict=True)
+    return {name: dict(part) for name, part in every if part}
+
+
+def first_seen(file: Path) -> syntax.Code:
+    """A file as this process first saw it, since modules that are loaded stay as they are."""
+    key = file, times_executed[str(file)]
+    if key not in _seen:
+        _seen[key] = syntax.read(file)
+    return _seen[key]
+
+
+def _command(trial: Trial) -> list[Any]:
+    """The words of the trial's command and its folder; empty if it has none."""
+    return [*commands.get(trial.config.kind.name, ())]
+
+
+def _of_command(trial: Trial, found: Found) -> Iterable[tuple[str, str]]:
+    """Add the scripts and modules that the trial's command names to what was `found`; yield the
+    digests of the other files that it names."""
+    if not (known := _command(trial)):
+        return
+    words, folder = known
+    for before, word in zip(("", *words), words, strict=False):
+        file = folder / word.rpartition("=")[2]
+        if before == "-m":
+            found.add_module(word, file, script=folder)
+        elif file.suffix == ".py" and file.is_file():
+            found.add(file.resolve(), script=file.resolve().parent)
+        elif file.is_file() and is_own(str(file)) and file.is_relative_to(folder):
+            yield file.relative_to(folder).as_posix(), digest_of(file)
+
+
+def _matters(variable: str) -> bool:
+    return not OF_PLACE.match(variable) and not names_a_secret(variable)
+
+
+def _hidden(variable: str) -> str:
+    """A hash of a variable's value, which may be of no concern to readers of a record."""
+    value = os.environ.get(variable)
+    if value is None:
+        return "not set"
+    return hashlib.sha256(f"{variable}\0{value}".encode()).hexdigest()[: syntax.DIGITS]
