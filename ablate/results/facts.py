@@ -149,7 +149,7 @@ FACTS: tuple[Fact[Told], ...] = (
          "your own files of code that the trial ran, with digests: `digits.py 1a2b3c4d`"),
     Fact("inputs", TEXT, lambda t: "; ".join(t.attempt.inputs),
          "what else your code read: packages with versions, files and variables with digests, as "
-         "`numpy 2.1.0; words.csv 1a2b3c4d; $DEPTH 5e6f7a8b`"),
+         "`numpy 2.1.0; $DEPTH 5e6f7a8b`"),
     Fact("neutral", TEXT, lambda t: ", ".join(t.attempt.neutral or ()),
          "settings of your own task that cannot change a result"),
     Fact("git_commit", TEXT, lambda t: t.git.get("commit"), "the study's commit"),
