@@ -164,12 +164,13 @@ def stated(options: argparse.Namespace, *names: str) -> list[str]:
     return [word for pair in pairs for word in pair]
 
 
-def recorded(options: argparse.Namespace) -> Workspace:
-    """Open the workspace, with its records or those of --results."""
-    from ablate.compare.across.asked import published
+def recorded(options: argparse.Namespace, *, of_store: bool = False) -> Workspace:
+    """Open the workspace, with its records, those of --results, or (`of_store`) those of --store if
+    no server is named."""
+    from ablate.compare.across.asked import asked_of
 
-    opened = workspace(options)
-    return opened if options.results is None else published(opened, options.results)
+    alone = options.store if of_store and options.mlflow is None else None
+    return asked_of(workspace(options), options.results, alone)
 
 
 def answered(answer: Answer, form: str) -> str:

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> str:
     from ablate.compare.across.asked import studies_of
 
     names, form = list(options.names), _options.table_format(options)
-    opened = _options.recorded(options)
+    opened = _options.recorded(options, of_store=True)
     if options.results is not None and names:
         names = [*studies_of(opened, names), *names]
     return compare(opened, names, options.except_, options.split, form, options.with_searches)

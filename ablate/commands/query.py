@@ -20,7 +20,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Return the result of a query."""
-    return query(_options.recorded(options), options.sql, _options.table_format(options))
+    return query(
+        _options.recorded(options, of_store=True), options.sql, _options.table_format(options)
+    )
 
 
 def query(workspace: Workspace, sql: str, form: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ablate.commands import _options
 from ablate.commands.trial import run_showing
@@ -20,10 +22,13 @@ from ablate.store.store import Store, remake
 from ablate.store.workspace import Workspace
 from ablate.trial.checkpoint import weights_key
 from ablate.trial.provenance import trust
+from ablate.trial.provenance.changes import Changes
 from ablate.trial.run import load_recorded
 
 # Fields that differ although nothing is wrong; `computed_by` has a sentence of its own.
-DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by"}
+DIFFERS_BY_ATTEMPT = {"started", "from_epoch", "epochs_before", "pid", "computed_by", "closure"}
+# What decides the bits, besides the code of the trial.
+OF_BITS = ("processor", "kernels", "versions", "python")
 DIFFERENT = (
     "Kernels and torch compute the same formulas with different rounding, which training "
     "amplifies: results can differ by more than a perplexity point (33.87 and 32.53, for example)."
@@ -91,8 +96,23 @@ def _show_difference(recorded: Journal, again: Journal) -> None:
     for name in sorted(set(before) & set(now) - DIFFERS_BY_ATTEMPT):  # older records lack some
         if before[name] != now[name]:
             print(f"  {name} was {before[name]}, is {now[name]}")
+    for change in Changes().since(recorded.trial, recorded):
+        print(f"  {change}")
+    print(f"  {_promised(before, now)}")
     if recorded.trial.runner != FUNCTION or recorded.computed_by | again.computed_by:
         print(f"  {_kernels_then_and_now(recorded, again)}")
+
+
+def _promised(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Say whether these two should have agreed in every bit."""
+    unknown = [name for name in OF_BITS if name not in before]
+    others = [name for name in OF_BITS if name not in unknown and before[name] != now.get(name)]
+    if not unknown and not others:
+        return "processor, kernels and versions are the same, so every bit should have agreed."
+    lacks = f"the record does not have its {' and its '.join(unknown)}" if unknown else ""
+    differ = f"{', '.join(others)} differ" if others else ""
+    why = "; ".join(filter(None, [differ, lacks]))
+    return f"Bits agree on the same processor, with the same kernels and versions: here {why}."
 
 
 def _kernels_then_and_now(recorded: Journal, again: Journal) -> str:

@@ -19,6 +19,7 @@ from ablate.store.journal import Journal
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, make_folders
+from ablate.trial.provenance.changes import Changes
 from ablate.trial.run import TrialRun
 
 SHOWN = {  # metrics of an epoch; a custom runner may lack some
@@ -72,7 +73,8 @@ def run_config(
     _check_text(trial, workspace.data)
     print(f"trial {trial.id}: {trial.name}")
     with _claimed(workspace.store, trial.id):
-        journals.reopened(workspace.store, trial.id)  # a failed trial is tried again
+        known = journals.reopened(workspace.store, trial.id)  # a failed trial is tried again
+        _check_made_alike(trial, known, workspace.store)
         _show_outcome(run_showing(trial, workspace.store, workspace.data))
     return 0
 
@@ -90,6 +92,18 @@ def _claimed(store: Store, trial_id: str) -> Iterator[None]:
                     "shows the result of the other one, or resumes where that stopped."
                 )
         yield
+
+
+def _check_made_alike(trial: Trial, known: Journal | None, store: Store) -> None:
+    """Refuse to show, or to resume, a trial that other code, defaults or data made."""
+    if known is None or not (known.is_done or known.epochs):
+        return
+    if changes := ", ".join(map(str, Changes().since(trial, known))):
+        raise TrialError(
+            f"trial {trial.id} is on record and not of today's code: {changes}. Instead: raise the "
+            "version of its task or technique, which makes another trial; or delete the folder "
+            f"trials/{trial.id} of {store.uri}, and it is trained again."
+        )
 
 
 def _check_text(trial: Trial, data: str) -> None:

@@ -44,12 +44,12 @@ def query(
     Args:
         sql: A SELECT over trials, epochs, arms, studies, published.
         workspace: The folder of the records, if not `.ablate`.
-        store: The folder or URI of the trials, if they are not in the workspace.
+        store: The folder or URI of the trials, if they are not in the workspace. Without `mlflow`,
+            a folder is read itself.
         mlflow: The URI of the MLflow server that has the records, if it is not in the workspace.
         results: A folder that `ablate publish` wrote, to be read instead.
     """
-    opened = open_workspace(workspace, store=store, mlflow=mlflow)
-    return _warned(asked.query(asked.published(opened, results) if results else opened, sql))
+    return _warned(asked.query(_opened(workspace, store, mlflow, results), sql))
 
 
 def compare(
@@ -70,7 +70,8 @@ def compare(
         split: `"valid"` or `"test"`, to compare only this one.
         searches: With `differ`: also pair trials of searches.
         workspace: The folder of the records, if not `.ablate`.
-        store: The folder or URI of the trials, if they are not in the workspace.
+        store: The folder or URI of the trials, if they are not in the workspace. Without `mlflow`,
+            a folder is read itself.
         mlflow: The URI of the MLflow server that has the records, if it is not in the workspace.
         results: A folder that `ablate publish` wrote, to be read instead.
     """
@@ -78,9 +79,8 @@ def compare(
         raise ConfigError(
             "compare: give either studies and papers, or differ= with the slots that may differ."
         )
-    opened = open_workspace(workspace, store=store, mlflow=mlflow)
+    opened = _opened(workspace, store, mlflow, results)
     if results:
-        opened = asked.published(opened, results)
         names = (*asked.studies_of(opened, names), *names) if names else ()
     if differ is None:
         return _warned(asked.side_by_side(opened, names, split))
@@ -108,6 +108,13 @@ def write_report(workspace: Workspace, study: str, *, static: bool = False) -> P
     file = workspace.study_folder(material.record.key) / FILE
     save(file, page(material, workspace.store, to_use=not static).encode())
     return file
+
+
+def _opened(
+    workspace: str | None, store: str | None, mlflow: str | None, results: str | None
+) -> Workspace:
+    opened = open_workspace(workspace, store=store, mlflow=mlflow)
+    return asked.asked_of(opened, results, None if mlflow else store)
 
 
 def _warned(answer: Answer) -> Answer:

@@ -32,6 +32,8 @@ class Attempt:
     python: str | None = None
     cores: int | None = None
     hardware: str | None = None
+    processor: str | None = None  # its name, family, model and instruction sets
+    kernels: str | None = None  # the digest of the sources of ablate's kernels
     versions: Mapping[str, Any] | None = None  # package -> version
     git: Git | None = None  # of the study's folder; None also outside of a checkout
     ablate_git: Git | None = None
@@ -56,7 +58,7 @@ class Attempt:
         return (self.closure or {}).get("code") or self.sources or {}
 
     @property
-    def read(self) -> list[str]:
+    def inputs(self) -> list[str]:
         """What else the user's code read: packages, files, variables and values, as texts."""
         parts = ((part, sorted(own.items())) for part, own in (self.closure or {}).items())
         return [

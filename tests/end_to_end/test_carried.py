@@ -81,7 +81,7 @@ def test_a_study_file_may_import_its_task(place) -> None:
     path = {"PYTHONPATH": f"{place.folder / 'library'}{os.pathsep}{place.folder}"}
     place.ablate("study", "asked.py", "--workers", "1", env=path).succeeded()
     first, _ = journals.read_all(place.store).values()
-    assert "toy_task.py" in first.attempts[-1].sources
+    assert "toy_task.py" in first.attempts[-1].code
     assert first.trial.modules == (str(place.folder / "asked.py"),)
     place.ablate("rerun", first.trial.id, env=path).succeeded()
 
@@ -142,7 +142,7 @@ def test_a_study_file_may_import_a_technique_and_search_with_a_sampler_of_its_ow
     assert sorted(rates) == [1e-3, 5.0], "the ends that the sampler and its option make"
     first = next(journal for journal in made if journal.trial.stage == "train")
     assert [Path(file).name for file in first.trial.modules] == ["ends.py", "asked.py"]
-    assert first.attempts[-1].sources.keys() == {"shrinking.py"}
+    assert first.attempts[-1].code.keys() == {"shrinking.py"}
     place.ablate("rerun", first.trial.id, env=path).succeeded()
 
 
@@ -166,7 +166,7 @@ def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
     first, _ = journals_of(tmp_path)
     (file,) = first.trial.modules
     assert Path(file).name == "train.py" and "FACTOR = 0.5" in Path(file).read_text()
-    assert first.attempts[-1].sources.keys() == {"train.py"}
+    assert first.attempts[-1].code.keys() == {"train.py", "scaling.py"}
     again = ["-m", "ablate", "rerun", first.trial.id]
     assert "every bit agrees" in python(tmp_path, *again, PYTHONPATH="library")
 
@@ -177,7 +177,7 @@ def test_a_script_with_a_guard_and_a_task_of_a_module(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{WORDS}\nif __name__ == '__main__':\n{guarded}")
     assert python(tmp_path, "train.py") == "2.0 4.0\n"
     first, _ = journals_of(tmp_path)
-    assert first.attempts[-1].sources.keys() == {"toy_task.py"}
+    assert first.attempts[-1].code.keys() == {"toy_task.py"}
 
 
 def test_a_notebook(cell, tmp_path: Path) -> None:

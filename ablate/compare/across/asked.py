@@ -30,16 +30,25 @@ T = TypeVar("T")
 REBUILT = "the mirror was damaged ({}) and has been rebuilt."
 
 
-def published(workspace: Workspace, results: str, names: Sequence[str] = ()) -> Workspace:
+def published(workspace: Workspace, results: str, option: str = "--results") -> Workspace:
     """The workspace with the records of a folder that `ablate publish` wrote, or of a store."""
-    store = Store(str(as_folder(results, "--results")))
+    store = Store(str(as_folder(results, option)))
     if not study_record.names(store):
         raise ConfigError(
-            f"--results {results} holds no study. Expected a folder that `ablate publish` "
+            f"{option} {results} holds no study. Expected a folder that `ablate publish` "
             "wrote, or a store."
         )
     # Published results have no server: the mirror reads them from their store.
     return replace(workspace, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
+
+
+def asked_of(workspace: Workspace, results: str | None, store: str | None) -> Workspace:
+    """The workspace with what is asked for: published results, or a store that the caller names
+    alone. Its trials need not be in the database of this workspace."""
+    if results is not None:
+        return published(workspace, results)
+    is_folder = store is not None and workspace.store.folder is not None
+    return published(workspace, str(store), "--store") if is_folder else workspace
 
 
 def studies_of(published: Workspace, names: Sequence[str]) -> list[str]:

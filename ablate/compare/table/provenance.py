@@ -182,7 +182,7 @@ def _code(attempt: Attempt) -> str:
         for name, git in (("ablate", attempt.ablate_git), ("study's folder", attempt.git))
     ]
     own = [f"{name} {source}" for name, source in attempt.code.items()]
-    return "; ".join([*commits, *own, *attempt.read])
+    return "; ".join([*commits, *own, *attempt.inputs])
 
 
 def _commit(git: Mapping[str, Any]) -> str:
@@ -194,7 +194,9 @@ def _environment(attempt: Attempt) -> str:
     versions = ", ".join(f"{name} {v}" for name, v in (attempt.versions or {}).items())
     ways = ", ".join(attempt.computed_by or ())
     where = f"{attempt.host or '?'}, {attempt.hardware or '?'}"
-    return f"{where}; {versions or 'no versions'}" + (f"; by {ways}" if ways else "")
+    known = {"processor": attempt.processor, "kernels": attempt.kernels, "by": ways}
+    more = (f"{name} {value}" for name, value in known.items() if value)
+    return "; ".join([where, versions or "no versions", *more])
 
 
 def _changed(results: Mapping[str, Any], known: Mapping[str, Journal]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What differs between what a recorded trial came from, and what it would come from today.
+"""The differences between what made a recorded trial and what would make the trial today.
 
 A trial's id says that its settings, its data and its seed are the same. Compared here is the rest:
 defaults, code, packages, files, variables and values. Older records have digests of files of code

@@ -1,11 +1,13 @@
-"""What a trial ran on: host, hardware, versions, commits. Read once per process; no secrets.
+"""What a trial ran on: host, processor, kernels, versions, commits; no secrets.
 
-Versions are read from the installed packages' metadata, so that nothing is imported for them.
+It is read once per process. Versions are read from the installed packages' metadata, so that
+nothing is imported for them.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import subprocess
@@ -19,6 +21,9 @@ from ablate.store.files import cpuinfo
 
 DISTRIBUTIONS = {"ablate": errors.DISTRIBUTION}  # named otherwise than what is imported
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
+KERNELS = ("native/*.cpp", "native/*.h", "triton/*.py")  # their sources, in `ablate/model`
+# What a processor computes with, of all that Linux lists.
+SETS = ("sse4_2", "fma", "avx", "asimd", "sve", "amx", "bf16", "i8mm", "f16c")
 GIT_SECONDS = 5.0  # after which a slow disk's commit is not recorded
 
 
@@ -34,6 +39,8 @@ def _fixed() -> dict[str, Any]:
         "platform": platform.platform(),
         "python": platform.python_version(),
         "cores": os.cpu_count(),
+        "processor": processor(),
+        "kernels": kernels(),
         "versions": versions(),
         "git": git_state(Path.cwd()),
         "ablate_git": _own_git(),
@@ -63,9 +70,30 @@ def hardware() -> str:
 
 @functools.cache
 def _processor() -> str:
-    lines = cpuinfo().splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine()
+    return _listed("model name") or platform.processor() or platform.machine()
+
+
+def processor() -> str:
+    """The processor, with what tells it from others of its name: two of equal text, with the same
+    kernels and versions, compute the same bits."""
+    known = {name: _listed(name) for name in ("cpu family", "model", "CPU part")}
+    parts = [f"{name.removeprefix('cpu ')} {value}" for name, value in known.items() if value]
+    listed = (_listed("flags") or _listed("Features")).split()
+    sets = " ".join(sorted(name for name in listed if name.startswith(SETS) or "bf16" in name))
+    return "; ".join(filter(None, [", ".join([_processor(), *parts]), sets]))
+
+
+def _listed(name: str) -> str:
+    """What Linux says of the first processor under this name; empty if nothing."""
+    pairs = (line.partition(":") for line in cpuinfo().splitlines())
+    return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
+
+
+def kernels() -> str:
+    """The digest of the sources of ablate's kernels."""
+    folder = Path(errors.__file__).parent / "model"
+    files = sorted(file for pattern in KERNELS for file in folder.glob(pattern))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

@@ -152,7 +152,9 @@ def _edited(installed: metadata.Distribution) -> Iterator[tuple[metadata.Package
     files = installed.files or []
     lists = [Path(str(each.locate())) for each in files if each.name == "RECORD"]
     since = max((each.stat().st_mtime for each in lists if each.is_file()), default=None)
-    for each in files if since is not None else ():
+    if since is None:  # nothing says what was installed
+        return
+    for each in files:
         path = Path(str(each.locate()))
         if each.suffix != ".py" or each.hash is None or not path.is_file():
             continue

@@ -11,6 +11,7 @@ import pytest
 from ablate import cli
 from ablate.compare.across.query import ask
 from ablate.compare.publishing import without_locations, without_machine
+from ablate.engine.reading import query
 from ablate.record.mirror.syncing import STORE, update_mirror
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -148,6 +149,21 @@ def test_the_readme_of_the_folder_one_stands_in_names_it(two, tmp_path, monkeypa
 )
 def test_a_command_without_its_locations(command, expected):
     assert without_locations(command) == expected
+
+
+def test_a_query_of_a_store_reads_the_store(two, tmp_path, capsys):
+    """Its trials are in no database of the workspace, which said "(0 rows)"."""
+    sql = "SELECT count(*) AS n FROM trials"
+    own = ["--workspace", str(tmp_path / "own"), "--format", "csv"]
+    store = str(two.workspace.store.folder)
+    assert cli.main(["query", sql, "--store", store, *own]) == 0
+    of_store = capsys.readouterr().out.split()
+    assert cli.main(["query", sql, "--results", store, *own]) == 0
+    assert of_store == capsys.readouterr().out.split() != ["n", "0"]
+    asked = query(sql, workspace=str(tmp_path / "own"), store=store)
+    assert [str(row[0]) for row in asked.table().rows] == of_store[1:]
+    assert cli.main(["query", sql, "--store", str(tmp_path / "none"), *own]) == 2
+    assert f"--store {tmp_path / 'none'} holds no study" in capsys.readouterr().err
 
 
 def test_a_folder_without_results_is_an_error(tmp_path, capsys):

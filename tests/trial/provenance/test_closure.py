@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ablate.trial.provenance import imported, syntax
+from ablate.store.attempt import Attempt
+from ablate.trial.provenance import changes, imported, syntax
 from ablate.trial.provenance.imported import Found
 from ablate.trial.provenance.opened import MOST_FILES, Opened, digest_of
 
@@ -243,3 +244,17 @@ def test_a_large_file_is_not_read_whole(tmp_path, monkeypatch) -> None:
         os.utime(file, (1e9, 1e9))
         digests.append(digest_of(file))
     assert len({*digests}) == 4
+
+
+def test_of_values_and_attempts_those_count_that_are_in_the_result() -> None:
+    then = {"same": "1", "other": "1", "unknown": None, "gone": "1"}
+    today = {"same": "1", "other": "2", "unknown": None}
+    told = [str(change) for change in changes._values(then, today)]
+    assert told == [
+        "other has another value",
+        "unknown cannot be compared: its value has no digest",
+    ]
+    cut, resumed, anew = Attempt(), Attempt(from_epoch=2), Attempt()
+    assert changes._that_count([cut, resumed]) == [cut, resumed]
+    assert changes._that_count([cut, resumed, anew]) == [anew]
+    assert changes._that_count([]) == []

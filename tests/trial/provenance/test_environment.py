@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 
-from ablate.trial.provenance.environment import environment, git_state
+from ablate.trial.provenance import environment as environments
+from ablate.trial.provenance.environment import environment, git_state, kernels, processor
 
 
 def test_it_is_plain_and_holds_no_secret(monkeypatch) -> None:
@@ -38,3 +39,33 @@ def test_the_state_of_a_checkout(tmp_path) -> None:
     assert git_state(tmp_path) == {"commit": commit, "dirty": False}
     (tmp_path / "file").write_text("2")
     assert git_state(tmp_path) == {"commit": commit, "dirty": True}
+
+
+EPYC = """processor : 0
+model name : AMD EPYC
+cpu family : {}
+model : {}
+flags : fpu fma avx2 avx512f avx512_bf16 {}
+"""
+
+
+def test_two_processors_of_one_name_are_told_apart(monkeypatch) -> None:
+    monkeypatch.setattr(environments, "_processor", lambda: "AMD EPYC")
+    told = []
+    for of in ((25, 17, ""), (26, 2, ""), (25, 17, "amx_bf16")):
+        monkeypatch.setattr(environments, "cpuinfo", lambda of=of: EPYC.format(*of))
+        told.append(processor())
+    assert told[0] == "AMD EPYC, family 25, model 17; avx2 avx512_bf16 avx512f fma"
+    assert len({*told}) == 3
+
+
+def test_the_digest_of_the_kernels_is_that_of_their_sources(tmp_path, monkeypatch) -> None:
+    assert kernels() == kernels() == environment()["kernels"]
+    (tmp_path / "model" / "native").mkdir(parents=True)
+    source = tmp_path / "model" / "native" / "product.h"
+    monkeypatch.setattr(environments.errors, "__file__", str(tmp_path / "errors.py"))
+    digests = []
+    for text in ("1", "2"):
+        source.write_text(text)
+        digests.append(kernels())
+    assert digests[0] != digests[1]
