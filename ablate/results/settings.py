@@ -14,13 +14,18 @@ Found = Mapping[str, Mapping[int, Settings]]  # arm -> repeat of its search -> w
 
 
 def winning_settings(
-    record: StudyRecord, journals: Mapping[str, Journal], *, so_far: bool = False
+    record: StudyRecord,
+    journals: Mapping[str, Journal],
+    *,
+    so_far: bool = False,
+    active: bool = False,
 ) -> Found:
     """The searched fields of each arm's winners; arms and searches without a winner are left out,
     and so are fields of techniques that a winner does not use.
 
     With `so_far`, a search that is not over gives the best of its completed trials. Searches of how
     to evaluate finished models have the number of the model's seed (from 0) for the repeat.
+    With `active`, fields of rows that were inactive are left out, too: nobody set them.
     `row_names` has the names that the search space gives to the fields.
     """
     found: dict[str, dict[int, Settings]] = {}
@@ -30,7 +35,8 @@ def winning_settings(
             if winner is not None and winner.config:
                 number = search.repeat if search.seed_index is None else search.seed_index
                 fields, config = _fields(search, journals), winner.config
-                values = {name: config[name] for name in fields if name in config}
+                known = winner.trial.values if active else config
+                values = {name: config[name] for name in fields if name in config and name in known}
                 found.setdefault(arm.name, {})[number] = values
     return found
 

@@ -98,6 +98,18 @@ def test_one_of_a_pair_that_got_worse_is_said_to_have(by_hand):
     assert "other +5.1% (worse), base −39.3%;" in notes_of(study)
 
 
+def test_an_arm_that_keeps_its_best_epoch_has_settled_after_it(by_hand):
+    """With a patience, the last epochs are those that were no better."""
+    study = by_hand(LOSSES)
+    for trial_id, journal in study.journals.items():
+        if trial_id.startswith("other"):
+            best = journal.metrics["valid_nll"]
+            journal.epochs[-1] = Epoch(2, {"valid_nll": best}, seconds=4.5, tokens=1000)
+            journal.epochs.append(Epoch(3, {"valid_nll": best + 0.5}, seconds=7.0, tokens=1000))
+    assert "other +0.00%, base −39.3%;" in notes_of(study)
+    assert "worse" not in notes_of(study)
+
+
 def test_what_has_settled_or_gets_worse_is_not_named(by_hand):
     study = by_hand(LOSSES)
     for journal in study.journals.values():

@@ -85,7 +85,10 @@ def searched(by_hand, **of_search):
     for arm, rate in {"base": 0.0123456, "other": 2.0}.items():
         trial = f"{arm}-tried"
         study.end(trial, "completed", metrics={"valid_nll": 4.0})
-        study.journals[trial] = replace(study.journals[trial], config={"optimizer.rate": rate})
+        journal = study.journals[trial]
+        tried = replace(journal.trial, values={"optimizer.rate": rate})
+        config = {"optimizer.rate": rate, "optimizer.inactive": 7}
+        study.journals[trial] = replace(journal, config=config, trial=tried)
         more = {"trials": (trial,), "chosen": trial, "ended": True, **of_search}
         searches.append(SearchRecord(arm=arm, repeat=0, num_trials=1, **more))
     study.record_fields = {"searches": tuple(searches)}
@@ -93,7 +96,9 @@ def searched(by_hand, **of_search):
 
 
 def test_what_searches_found_is_a_table_of_rows_and_arms(by_hand):
-    study = searched(by_hand, rows={"optimizer.rate": "Learning rate"})
+    study = searched(
+        by_hand, rows={"optimizer.rate": "Learning rate", "optimizer.inactive": "Inactive"}
+    )
     text = written(summarise(study.record, study.journals))
     found = text.split("Settings found by the searches")[1].split()
     assert " ".join(found).endswith("Learning rate 0.01235 2")

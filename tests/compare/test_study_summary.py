@@ -91,7 +91,9 @@ def test_the_best_settings_are_those_of_the_best_search(by_hand):
     for repeat, (rate, loss) in enumerate([(1.0, 4.2), (2.0, 4.0), (3.0, 4.1)]):
         trial = f"tried-{repeat}"
         study.end(trial, "completed", metrics={"valid_nll": loss})
-        study.journals[trial] = replace(study.journals[trial], config={"optimizer.rate": rate})
+        values = {"optimizer.rate": rate}
+        tried = replace(study.journals[trial].trial, values=values)
+        study.journals[trial] = replace(study.journals[trial], config=values, trial=tried)
         searches.append(
             SearchRecord(
                 arm="base", repeat=repeat, num_trials=1, trials=(trial,), chosen=trial, ended=True,

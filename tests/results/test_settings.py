@@ -43,6 +43,14 @@ def test_a_search_that_is_over_has_its_winner_s_settings():
     assert found == {"a": {0: {"rate": 0.1, "head.experts": 3}, 1: {"rate": 0.3}}}
 
 
+def test_what_an_inactive_row_left_at_its_default_was_not_found():
+    journal = JOURNALS["a2"]
+    tried = {"rate": 0.2, "batch": 20}
+    inactive = {**JOURNALS, "a2": replace(journal, trial=replace(journal.trial, values=tried))}
+    found = winning_settings(record_of(rows=ROWS), inactive, so_far=True, active=True)
+    assert found["a"][0] == {"rate": 0.2}
+
+
 def test_a_running_search_has_only_a_best_so_far():
     record = record_of(rows=ROWS)
     assert winning_settings(record, JOURNALS) == {}

@@ -56,11 +56,13 @@ def searched(study: ByHand, arm: str, draws: random.Random) -> SearchRecord:
         metrics = {"valid_nll": 4.3 + draws.random()}
         status = "pruned" if index == 3 else "completed"
         study.end(trial, status, metrics={} if index == 3 else metrics)
-        study.journals[trial].config = {
+        journal = study.journals[trial]
+        journal.config = {
             "optimizer.learning_rate": 10 ** draws.uniform(-3, 0),
             "head.tied": draws.random() < 0.5,
             "training.epochs": 3,
         }
+        journal.trial = replace(journal.trial, values=journal.config)
     return SearchRecord(arm=arm, repeat=0, num_trials=5, trials=tuple(ids), chosen=ids[0])
 
 

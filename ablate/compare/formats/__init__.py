@@ -32,6 +32,7 @@ class Column:
     wraps: bool = False  # shares the width that the others leave, as the first column does
     names: bool = False  # names its row, with the other such columns; none: `text.py` finds them
     first: int = 0  # of a table that is split, 1: in its first part; 2: there if there is room
+    apart: bool = False  # of a table that is split: in a part with other such columns alone
 
     def about(self, part: Callable[[Any], Any]) -> Column:
         """The column for a table whose rows hold its subject as a part, or None."""

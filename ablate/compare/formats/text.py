@@ -121,9 +121,13 @@ def _parts(table: Table, width: int) -> list[list[int]] | None:
         room = width - sum(least[i] + len(GAP) for i in together) if together else width // 2
         least[names[0]] = min(_widths(table)[names[0]], max(least[names[0]], room))
     parts = [names]
-    rest = sorted(set(others) - {*together}, key=lambda i: (table.columns[i].first != 2, i))
+    apart, first = (
+        [getattr(column, name) for column in table.columns] for name in ("apart", "first")
+    )
+    rest = sorted(set(others) - {*together}, key=lambda i: (apart[i], first[i] != 2, i))
     for i in [*together, *rest]:
-        if not _fits(least, [*parts[-1], i], width) and parts[-1] != names:
+        part = parts[-1]
+        if part != names and (apart[i] != apart[part[-1]] or not _fits(least, [*part, i], width)):
             parts.append(names)
         parts[-1] = [*parts[-1], i]
     return [sorted(part) for part in parts]

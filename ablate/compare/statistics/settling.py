@@ -60,8 +60,11 @@ def _change(trial: str, journals: Mapping[str, Journal], metric: Metric) -> floa
         journal = journals.get(journal.trial.parent_ids()[0])
     if journal is None:
         return None
-    losses = [metric.loss_of(epoch.metrics, VALID) for epoch in journal.epochs[-2:]]
-    before, after = losses if len(losses) == 2 else (None, None)
+    losses = [metric.loss_of(epoch.metrics, VALID) for epoch in journal.epochs]
+    *_, before, after = [None, None, *losses]
+    shown = metric.loss_of(journal.metrics, VALID)
+    if shown is not None and shown != after and shown in losses:
+        return 0.0  # its numbers are those of its best epoch: those after it brought nothing
     return None if before is None or after is None else after - before
 
 

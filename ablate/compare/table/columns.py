@@ -149,8 +149,8 @@ def _other_metric(index: int, metric: Metric, summary: Summary) -> list[Column]:
     compared = any(arm.further and arm.further[index] for arm in summary.arms)
     percent = f"[{100 * (1 - summary.alpha):g}%]"
     return [
-        Column(heading, cell),
-        *([Column(f"Δ {metric.shown}\n{percent}", shift)] if compared else []),
+        Column(heading, cell, apart=True),
+        *([Column(f"Δ {metric.shown}\n{percent}", shift, apart=True)] if compared else []),
     ]
 
 

@@ -69,7 +69,7 @@ def summarise(
         ensembles=tuple(cells.ensembles()),
         notes=tuple(_notes(record, replication, arms, journals, copied)),
         effects=effects(record, arms, judge, family),
-        found=winning_settings(record, journals),
+        found=winning_settings(record, journals, active=True),
         verdicts=verdicts(record, arms, journals, judge),
     )
 

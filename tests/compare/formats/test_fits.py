@@ -45,6 +45,27 @@ def test_every_word_is_there_and_no_line_is_wider_than_the_terminal(table: Table
             assert any(word.strip(",:") in x for x in shown)
 
 
+@pytest.mark.parametrize("width", [60, 70, 80, 90, 100])
+def test_what_is_said_of_one_metric_is_not_beside_the_difference_of_another(width: int):
+    """Wins stood to the right of the second metric's difference: "loss is better in 1 of 5"."""
+    names = ("arm", "loss", "BLEU", "Δ BLEU", "Δ base", "Holm p", "sign-flip", "wins", "verdict")
+    apart = ("BLEU", "Δ BLEU")
+    columns = [
+        Column(
+            name,
+            left=name == "arm",
+            first=int(name in ("Δ base", "Holm p", "verdict")),
+            apart=name in apart,
+        )
+        for name in names
+    ]
+    table = Table(columns, [[f"{name} of the arm" for name in names]])
+    headings = [line for line in text.lines(table, width) if line.startswith("arm ")][::2]
+    assert len(headings) > 1
+    for line in headings:
+        assert ("BLEU" in line) != any(name in line for name in names[4:])
+
+
 WIDE = Table(
     [
         Column("arm", left=True),
