@@ -1,39 +1,77 @@
 """Which code a row's numbers are of: a digest without comments and docstrings, which change no
-number."""
+number.
+
+That code is the row's file, what opens a table, and all that they import of this repository,
+themselves or through others. Imports are read and not run. Those within functions count, and those
+for type checkers do not. Rows draw losses, so what computes the losses of a model does not count.
+"""
 
 from __future__ import annotations
 
 import ast
 import hashlib
 import io
-import re
 import tokenize
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.places import ROOT
 
-STATISTICS = ROOT / "ablate" / "compare" / "statistics"
-RESULTS = ROOT / "ablate" / "results"
-COUNTING = [RESULTS / f"{name}.py" for name in ("looks", "replication", "spread")]
 HERE = Path(__file__).parent
-SHARED = [HERE / f"{name}.py" for name in ("draws", "row", "tables")]
-IMPORTED = re.compile(r"^from tests\.calibration\.rows\.(\w+) import", re.MULTILINE)
+PACKAGE = ROOT / "ablate"
+OPENS = (PACKAGE / "compare" / "material.py", PACKAGE / "study" / "looked.py")
+TRAINS = tuple(PACKAGE / folder for folder in ("model", "components", "data", "trial"))
+NOTHING: Mapping[Path, str] = MappingProxyType({})
 DEFINED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def digest(row: str) -> str:
-    """The digest of the statistics, of what rows share, and of a row with those it imports."""
-    files = [*sorted(STATISTICS.glob("*.py")), *COUNTING, *SHARED, *_files(row)]
-    code = [f"{file.relative_to(ROOT)}\n{_code(file.read_text())}" for file in files]
+def digest(row: str, edits: Mapping[Path, str] = NOTHING) -> str:
+    """The digest of a row with all that it imports; of files with other contents, if given."""
+    texts = {file: edits.get(file) or file.read_text() for file in files(row)}
+    code = (f"{file.relative_to(ROOT)}\n{_code(text)}" for file, text in texts.items())
     return hashlib.sha256("\n".join(code).encode()).hexdigest()[:16]
 
 
-def _files(row: str) -> list[Path]:
-    """A row's file, and the rows that it imports from."""
-    file = HERE / "rows" / f"{row}.py"
-    return [file, *(HERE / "rows" / f"{name}.py" for name in IMPORTED.findall(file.read_text()))]
+def files(row: str) -> list[Path]:
+    """Every file of this repository that a row's numbers are of."""
+    found, left = set(), [HERE / "rows" / f"{row}.py", *OPENS]
+    while left:
+        file = left.pop()
+        if file not in found and not any(map(file.is_relative_to, TRAINS)):
+            found.add(file)
+            left += _imports(file)
+    return sorted(found)
 
 
+@cache
+def _imports(file: Path) -> list[Path]:
+    """The files of this repository that a file imports."""
+    return [each for name in imported(ast.parse(file.read_text())) for each in _files_of(name)]
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """What code imports: modules, and what may be a module or a name of one."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from imported(ast.Module(node.orelse, []))
+        else:
+            yield from imported(node)
+
+
+def _files_of(name: str) -> Iterator[Path]:
+    """The files of this repository that hold what code imports by this name."""
+    place = ROOT.joinpath(*name.split("."))
+    for module in (place, place.parent):
+        yield from filter(Path.is_file, (module.with_suffix(".py"), module / "__init__.py"))
+
+
+@cache
 def _code(source: str) -> str:
     """A file without its comments, docstrings and empty lines."""
     lines = source.splitlines()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,31 @@ def test_of_few_draws_the_interval_must_be_beyond():
 def test_tables_that_differ_from_numpy_are_named():
     with pytest.raises(AssertionError, match=r"arms: tables differ from numpy in draws \[1\]"):
         hold_equal(np.array([True, False, True]), [True, True], "arms")
+
+
+@EACH_ROW
+@pytest.mark.parametrize(
+    ("file", "line", "edit"),
+    [
+        ("compare/table/summary.py", "ALPHA = 0.05", "ALPHA = 0.10"),
+        ("results/replication.py", "MIN_PAIRS = 3", "MIN_PAIRS = 2"),
+        ("study/looked.py", "def ", "async def "),
+        ("compare/statistics/paired.py", "EXACT_FLIPS = 12", "EXACT_FLIPS = 2"),
+        ("config/metrics.py", "log", "exp"),
+    ],
+)
+def test_a_digest_is_of_all_that_a_table_imports(name, file, line, edit):
+    edited = sources.PACKAGE / file
+    text = edited.read_text()
+    assert line in text
+    again = sources.digest(name, {edited: text.replace(line, edit)})
+    assert again != sources.digest(name)
+    assert sources.digest(name, {edited: f"# Why.\n{text}"}) == sources.digest(name)
+
+
+def test_imports_within_functions_count_and_those_for_type_checkers_do_not():
+    code = "if TYPE_CHECKING:\n    import a\nelse:\n    import b\ndef f():\n    from c.d import e"
+    assert [*sources.imported(ast.parse(code))] == ["b", "c.d.e"]
 
 
 def test_a_digest_is_of_code_and_not_of_its_comments():

@@ -14,6 +14,7 @@ from ablate.results.verdict import Verdict
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.store import Store
+from ablate.store.study_record import PlannedTrial
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
@@ -114,6 +115,48 @@ def test_winners_copied_by_hand_bring_no_verdicts_back(workspace, space, changed
     assert (verdict == Verdict.WITHHELD) == (not changed)
     notes = " ".join(study_table(summary).cautions)
     assert ("those that a search of q@search found" in notes) == (not changed)
+
+
+COPIES = {
+    "a rounded value": ("q", {"one": "one", "two": "two"}, {"two": 1.05}, True),
+    "another value": ("q", {"one": "one", "two": "two"}, {"two": 1.3}, False),
+    "another study": ("other", {"one": "one", "two": "two"}, {}, True),
+    "other arms": ("q", {"one": "first", "two": "second"}, {}, True),
+    "other arms of another study": (
+        "other",
+        {"one": "first", "two": "second"},
+        {"one": 1.05},
+        True,
+    ),
+    "one value for all arms of another study": ("other", {"one": "one"}, {}, False),
+}
+
+
+@pytest.mark.parametrize(("name", "arms", "factors", "noticed"), COPIES.values(), ids=COPIES)
+def test_winners_typed_in_by_hand_are_noticed_by_nearness(
+    workspace, space, name, arms, factors, noticed
+):
+    run(study_of(space), workspace, "search")
+    record = study_record.read(workspace.store, "q@search")
+    first, second = record.searches
+    (other,) = {*second.trials} - {second.chosen}
+    if name != "q":  # the same two settings were offered to both: let each have another winner
+        record = replace(record, searches=(first, replace(second, chosen=other)))
+        study_record.write(workspace.store, record)
+    known = journals.read_all(workspace.store, [s.chosen for s in record.searches])
+    later = replace(record, name=name, scale="listed", searches=(), trials=(), arms=())
+    listed, planned = {}, []
+    role = {"stage": "", "seed": 1, "seed_index": 0, "final": True}
+    for old, new in arms.items():
+        (found,) = (known[s.chosen] for s in record.searches if s.arm == old)
+        config = dict(found.config)
+        for field in FIELDS:
+            config[field] = config[field] * factors.get(old, 1)
+        listed[new] = replace(found, config=config)
+        planned.append(PlannedTrial(**role, id=new, arm=new))
+        later = replace(later, arms=(*later.arms, replace(record.arm(old), name=new)))
+    later = replace(later, trials=tuple(planned))
+    assert (copied_from(workspace.store, later, listed) is not None) == noticed
 
 
 def test_what_began_before_the_search_is_no_copy(workspace, space):
