@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> str:
         raise MissingDependency(f"{FOR_SBATCH}, or leave out --submit: the script is then written.")
     text = _batch_script.written(asked, command, sys.executable, options.gpus or 0, script)
     script.parent.mkdir(parents=True, exist_ok=True)
-    script.write_text(text, encoding="utf-8")
+    # The names of files may have any bytes.
+    script.write_text(text, encoding="utf-8", errors="surrogateescape")
     if not options.submit:
         return f"{script}\nSubmit it with: {shlex.join(['sbatch', str(script)])}"
     job = _submitted(str(sbatch), script)

@@ -52,7 +52,8 @@ def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecor
     published = Store(str(folder.absolute()))
     for material in chosen:
         _copy(material, store, published)
-    write_whole(folder / README, readme(published, folder.resolve().name).encode())
+    text = readme(published, folder.resolve().name)
+    write_whole(folder / README, text.encode(errors="replace"))  # a folder's name may be any bytes
     return [material.record for material in chosen]
 
 

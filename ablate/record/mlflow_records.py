@@ -46,7 +46,6 @@ from ablate.results.labels import Label, labels_of
 from ablate.results.settings import Found, winning_settings
 from ablate.store import course, study_record, trial_files
 from ablate.store import journal as journals
-from ablate.store.course import Point
 from ablate.store.outcome import Status
 from ablate.store.store import Store, damaged
 from ablate.store.study_record import StudyRecord
@@ -326,7 +325,7 @@ class Recorder:
         """Bring the runs of arms to the server that it has otherwise, or not at all."""
         start = self._state().get("started") or _now()
         found = {} if status == StudyStatus.RUNNING else self._found()
-        points = self._points()
+        points = course.read(self.store, self.record.key)
         wanted = [
             run
             for run in arm_runs.arm_runs(self.record, parent, status, start, points, found)
@@ -335,13 +334,6 @@ class Recorder:
         put = self._server.put_all(self._experiment, wanted) if wanted else []
         for run, there in zip(wanted, put, strict=True):
             self._arms[run.identity[1]] = Recorded(there.run_id, run.status, dict(run.tags))
-
-    def _points(self) -> Sequence[Point]:
-        """The study's numbers so far. A damaged file costs charts, and no trial's record."""
-        try:
-            return course.read(self.store, self.record.key)
-        except DamagedError:
-            return ()
 
     def _found(self) -> Found:
         """What the searches found. Of older records, only all trials say which fields vary."""
@@ -356,7 +348,7 @@ class Recorder:
         ended = status != StudyStatus.RUNNING
         table = state.get("table", "") if ended else ""
         files = self._files(state) if ended else {}
-        values = arm_runs.study_values(self.record, self._points())
+        values = arm_runs.study_values(self.record, course.read(self.store, self.record.key))
         counts = self._counts()
         run = runs.study_run(self.record, status, start, files, table, counts, values)
         return self._server.put(self._experiment, run)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ablate.config import typed
-from ablate.store.store import Store, damaged
+from ablate.errors import DamagedError
+from ablate.store.store import Store
 
 MOST, FEWEST = 200, 20  # points of a study of few arms, and of very many
 NUMBERS = 10_000  # arms in all points together
@@ -50,12 +51,14 @@ class _Course:
 
 
 def read(store: Store, study_key: str) -> tuple[Point, ...]:
-    """The points of a study, in order; none of studies that older versions ran."""
-    plain = store.read_json(_key(study_key)) or {}
+    """The points of a study, in order; none of studies that older versions ran.
+
+    A damaged file costs charts, and no trial's record: it has none, and is written again.
+    """
     try:
-        return typed.read(_Course, plain).points
-    except typed.Wrong as error:
-        raise damaged(store, _key(study_key), str(error)) from error
+        return typed.read(_Course, store.read_json(_key(study_key)) or {}).points
+    except (typed.Wrong, DamagedError):
+        return ()
 
 
 def add(store: Store, study_key: str, new: Sequence[Point]) -> None:

@@ -102,6 +102,10 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+class NoFile(OSError):
+    """What never ends is in a file's place."""
+
+
 def read_regular(path: Path | str) -> bytes:
     """Return what is in a file. A file that never ends, such as a pipe, is an error."""
     with _opened(path) as file:
@@ -112,7 +116,7 @@ def _opened(path: Path | str) -> io.FileIO:
     file = open(path, "rb", buffering=0, opener=_without_waiting)  # noqa: SIM115 the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(errno.EINVAL, "it is a pipe or a device, and no regular file", str(path))
+        raise NoFile(errno.EINVAL, "it is a pipe or a device, and no regular file", str(path))
     return file
 
 

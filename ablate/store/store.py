@@ -168,6 +168,8 @@ class Store:
         """Do it, and retry if the failure may be the network's; the error names the key."""
         try:
             return _patiently(work)
+        except files.NoFile as error:
+            raise damaged(self, key, str(error.strerror)) from error
         except (OSError, *self._errors) as error:
             advice = (
                 " Free some space or choose another location with --workspace or --store; the "

@@ -295,14 +295,8 @@ class Schedule:
             self.note(f"{trial.name} {DIFFERS}")
         self._settle(trial, journal)
         self.ledger.write_if_limited()
-        self._note_if_all_fail()
-
-    def _note_if_all_fail(self) -> None:
-        """Start no more trials if those that ended failed for one reason."""
         if self.failure is None:
             self.failure = shared_failure(self.plan, self.ended, self.status, self._learned)
-            if self.failure is not None:
-                self.note(self.failure)
 
     def _settle(self, trial: Trial, journal: Journal) -> None:
         """Take in an outcome that is stored: of this run, of an earlier one or of another study.

@@ -40,7 +40,7 @@ def shared_failure(
         return None
     return (
         f"no more trials start: the first {len(ended)} that ended, of {counted(len(failed), 'arm')}"
-        ", failed for one reason. Once it is gone, the same command tries them again"
+        ", failed for one reason. Once the reason is gone, the same command tries them again"
     )
 
 

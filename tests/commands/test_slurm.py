@@ -84,6 +84,13 @@ def test_the_study_that_the_job_runs(folder: Path) -> None:
     assert options.workspace == str(folder / ".ablate")
 
 
+def test_a_script_whose_name_is_not_utf_8(folder: Path) -> None:
+    name = os.fsdecode(b"job-\xff.sh")
+    assert cli.main(["slurm", "x.py", "--to", name]) == 0
+    subprocess.run(["bash", "-n", name], check=True)
+    assert b"job-\xff.sh" in (folder / name).read_bytes()
+
+
 def test_gpus_need_cores(folder: Path) -> None:
     lines = script(folder, "--scale", "gpu", "--gpus", "2")
     # Four trials of half a GPU and two threads each.

@@ -51,6 +51,7 @@ def test_no_garbage_refers_to_ray_when_ray_ends(tmp_path):
     assert len([*tmp_path.glob("workspace/studies/*/table.md")]) == 1
 
 
+@pytest.mark.timeout(3600)  # with --tiny 50
 def test_each_of_many_tiny_studies_has_its_table(places, request):
     for number in range(request.config.getoption("--tiny")):
         place, seeds = places(), 1 + 7 * number % 20

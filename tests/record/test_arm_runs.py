@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,13 +86,20 @@ def test_a_server_that_was_away_gets_the_charts_later(workspace) -> None:
     ]
 
 
-def test_a_damaged_course_costs_no_trial_its_record(workspace) -> None:
+@pytest.mark.parametrize("kind", ["of another shape", "a pipe"])
+def test_a_damaged_course_costs_no_trial_its_record(workspace, kind) -> None:
     write(workspace.store, make_journal(FIRST))
     workspace.store.write_json("studies/mix@laptop/results/course.json", {"points": 1})
+    if kind == "a pipe":
+        (path,) = Path(workspace.store.uri).glob("studies/*/results/course.json")
+        path.unlink()
+        os.mkfifo(path)
     recorder = workspace.recorder(two_arms())
     recorder.open()
     finish(recorder)
     assert set(trial_runs(workspace.uri)) == {FIRST}
+    course.add(workspace.store, "mix@laptop", POINTS)
+    assert course.read(workspace.store, "mix@laptop") == POINTS, "it is written again"
 
 
 def test_what_the_searches_found_are_params_of_an_arm(workspace) -> None:

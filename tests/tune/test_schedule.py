@@ -660,6 +660,19 @@ def test_a_search_of_evaluations_ends_when_its_finite_space_is_exhausted(
     assert scheduled(study, workspace).next() is None
 
 
+@pytest.mark.parametrize(("value", "holds"), [(20, True), (10, False)])
+def test_a_condition_on_a_field_that_has_its_default(workspace, tmp_path, value, holds):
+    """The study was refused after Ray had started, and `ablate plan` had accepted it."""
+    study = search_study(tmp_path)
+    condition = f'choices = [10, 20]\nwhen = "training.batch_size = {value}"'
+    (file,) = tmp_path.glob("search_spaces/*.toml")
+    file.write_text(RATE_AND_WINDOW.replace("choices = [10, 20]", condition))
+    schedule = scheduled(study, workspace)
+    complete_all(schedule, workspace, lambda trial: 4.0)
+    sampled = [trial for trial in schedule.searches.trials.values() if trial.arm != "c"]
+    assert {"training.window" in trial.values for trial in sampled} == {holds}
+
+
 def table_of(workspace) -> list:
     record = study_record.read(workspace.store, "q")
     return [(s.arm, s.trials, s.chosen) for s in record.searches], record.trials

@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -319,8 +320,15 @@ class ArmSearch:
             lambda row: sampling.suggest(suggestion, row),
             self.planned.column,
             fixed=self.planned.fixed,
-            base=self.planned.values,
+            base={**self._defaults, **self.planned.values},
         )
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """The arm's fields, for conditions; not those of a technique that a row chooses."""
+        chosen = {row.field for row in self.planned.space.rows}
+        flat = self.plan.configs[self.planned.arm].flat
+        return {name: value for name, value in flat.items() if name.split(".")[0] not in chosen}
 
     def report(self, trial_id: str, epoch: Epoch) -> bool:
         """Take in an epoch; return False if the trial should stop early.
