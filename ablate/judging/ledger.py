@@ -59,7 +59,7 @@ class Known:
         have = {(row.arm, row.seed): row for row in rows}
         for arm, variant in self.variants.items():
             of_base = variant.of_base or {}
-            for seed in variant.values.keys() & of_base.keys():
+            for seed in filter(of_base.__contains__, variant.values):
                 for name, values in ((arm, variant.values), (base, of_base)):
                     row = Row(arm=name, seed=seed, value=values[seed], cost=None, place=0, cells={})
                     have.setdefault((name, seed), row)

@@ -55,6 +55,14 @@ def test_the_sampled_sign_flip_test_comes_close_to_the_exact_one():
     assert ours.sign_flip_test(deltas) == ours.sign_flip_test(deltas)
 
 
+def test_of_very_many_pairs_the_sum_with_random_signs_is_normal(monkeypatch):
+    deltas = np.random.default_rng(3).normal(0.05, 1, 2_000)
+    sampled = ours.sign_flip_test(deltas)
+    monkeypatch.setattr(ours, "MANY", 1_000)
+    assert ours.sign_flip_test(deltas) == pytest.approx(sampled, abs=0.01)
+    assert ours.sign_flip_test(np.zeros(2_000)) == 1
+
+
 def test_holm_by_hand():
     assert ours.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert ours.holm([0.5, 0.9]) == [1.0, 1.0]

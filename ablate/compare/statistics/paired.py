@@ -41,6 +41,8 @@ except ImportError as error:  # the core runs without scipy; tables need it
 
 EXACT_FLIPS = 12  # at most 2^12 sign patterns are enumerated
 NUM_FLIPS = 20_000  # sampled beyond that
+MANY = 10_000  # pairs, beyond which a sum with random signs is normal
+AT_ONCE = 2_000_000  # signs in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +137,21 @@ def t_test(deltas: Sequence[float]) -> float | None:
 def sign_flip_test(deltas: Sequence[float], *, seed: int = 0) -> float:
     """The share of sign patterns whose mean is at least as far from 0 as the observed one.
 
-    Every pattern up to twelve pairs; beyond that a sample of them, with the observed one counted.
+    Every pattern up to twelve pairs; beyond that a sample of them, with the observed one counted,
+    and of very many pairs the normal distribution that their sum has.
     """
     values = np.asarray(deltas, dtype=float)
     # Lowered by a rounding error: equal sums, added in another order, are as far from 0.
     seen = abs(values.sum()) - ROUNDING * np.abs(values).sum()
     if len(deltas) <= EXACT_FLIPS:
         return float(np.mean(np.abs(_sign_patterns(len(deltas)) @ values) >= seen))
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(NUM_FLIPS, len(deltas)))
-    as_far = int(np.sum(np.abs(signs @ values) >= seen))
+    if len(deltas) > MANY:
+        size = float(np.sqrt(np.square(values).sum()))
+        return 2 * float(special.ndtr(-seen / size)) if seen > 0 else 1.0
+    rng, as_far, rows = np.random.default_rng(seed), 0, AT_ONCE // len(deltas)
+    for first in range(0, NUM_FLIPS, rows):
+        shape = min(rows, NUM_FLIPS - first), len(deltas)
+        as_far += int(np.sum(np.abs(rng.choice([-1.0, 1.0], size=shape) @ values) >= seen))
     return (1 + as_far) / (1 + NUM_FLIPS)
 
 
