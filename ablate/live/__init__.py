@@ -11,5 +11,6 @@ render.py      templates -> HTML
 app.py         addresses -> pages, fragments, figures, files
 changes.py     what of a page is new since a position, as its script asks once a second
 gate.py        who may read, and what a browser may do with a page
+ports.py       ports that nothing uses
 server.py      serves the page, and MLflow's own beside it
 """

@@ -6,6 +6,7 @@ import html
 import itertools
 import math
 import re
+import socket
 import threading
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ import pytest
 
 from ablate.commands.table import show_table
 from ablate.compare.formats import table_of_values
+from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
 from ablate.live.views import query
 from ablate.record.mirror.syncing import STORE
@@ -180,6 +182,19 @@ def test_the_page_stands_if_mlflow_does_not(client, place, monkeypatch):
     page = client.seen("/mlflow", 503)
     assert "cannot be written" in page
     client.seen(f"/study/{KEY}")
+
+
+def test_mlflow_takes_another_port_if_its_own_is_taken(place, monkeypatch):
+    started = []
+    monkeypatch.setattr("ablate.record.attended.start", lambda words, **_: started.append(words))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        mlflow = MLflow(place.workspace, port)
+        assert mlflow.address() is None and not mlflow.trouble
+    ((words,),) = [started]
+    assert int(words[words.index("--port") + 1]) > port
 
 
 NOT_HERE = (
