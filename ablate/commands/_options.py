@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,6 +163,11 @@ def stated(options: argparse.Namespace, *names: str) -> list[str]:
     given = ((name, getattr(options, name)) for name in names)
     pairs = ([f"--{name}", redacted(str(value))] for name, value in given if value is not None)
     return [word for pair in pairs for word in pair]
+
+
+def there(options: argparse.Namespace) -> str:
+    """The locations that were given, as the end of a command that is to find the same ones."""
+    return "".join(f" {shlex.quote(word)}" for word in stated(options, *LOCATIONS))
 
 
 def recorded(options: argparse.Namespace, *, of_store: bool = False) -> Workspace:

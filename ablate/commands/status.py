@@ -6,7 +6,6 @@ Read from the store alone: no study file, no torch.
 from __future__ import annotations
 
 import argparse
-import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
@@ -53,10 +52,7 @@ def run(options: argparse.Namespace) -> str:
     if options.log:
         return show_log(_options.workspace(options).store, options.study)
     workspace = _options.workspace(options)
-    stated = _options.stated(options, *_options.LOCATIONS)
-    return show_status(
-        workspace, options.study, "".join(f" {shlex.quote(word)}" for word in stated)
-    )
+    return show_status(workspace, options.study, _options.there(options))
 
 
 COLUMNS = (*STATES, "in all")

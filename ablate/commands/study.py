@@ -101,13 +101,18 @@ def run(options: argparse.Namespace) -> int:
         first, of = runs[0]
         page = _page(workspace, study_key(first.name, of)) if options.ui else None
         with page or contextlib.nullcontext():
+            there = _options.there(options)
             if len(several) > 1:
-                return _run_on_each(runs, workspace, chosen, command)
-            return run_and_show(*runs[0], workspace, chosen, command)
+                return _run_on_each(runs, workspace, chosen, command, there)
+            return run_and_show(*runs[0], workspace, chosen, command, there)
 
 
 def _run_on_each(
-    runs: Sequence[tuple[Study, str]], workspace: Workspace, options: RunOptions, command: str
+    runs: Sequence[tuple[Study, str]],
+    workspace: Workspace,
+    options: RunOptions,
+    command: str,
+    there: str = "",
 ) -> int:
     """Run the study on one corpus or rung after another, then print the table over them.
 
@@ -116,7 +121,7 @@ def _run_on_each(
     failed = []
     for study, scale in runs:
         try:
-            run_and_show(study, scale, workspace, options, command)
+            run_and_show(study, scale, workspace, options, command, there)
         except TrialError as error:
             failed.append(str(error))
         print(flush=True)
@@ -132,7 +137,8 @@ def _run_on_each(
 def _page(workspace: Workspace, key: str) -> Iterator[None]:
     """Serve the page of `ablate ui` from a child process while the study runs."""
     from ablate.commands.ui import PORT, TOKEN, has_window
-    from ablate.live.server import LOOPBACK, address, free_port
+    from ablate.live.ports import free_port
+    from ablate.live.server import LOOPBACK, address
     from ablate.record import attended
     from ablate.store.workspace import make_folders
 
@@ -172,26 +178,34 @@ def resume_command(options: argparse.Namespace) -> str:
 
 
 def run_and_show(
-    study: Study, scale: str, workspace: Workspace, options: RunOptions, command: str
+    study: Study,
+    scale: str,
+    workspace: Workspace,
+    options: RunOptions,
+    command: str,
+    there: str = "",
 ) -> int:
-    """Run the study, then print its table; raise an error that lists its failures."""
+    """Run the study, then print its table; raise an error that lists its failures.
+
+    `there`: options that the commands which it names need to find the same store.
+    """
     from ablate.engine.run import run_study
 
     ended = run_study(study, scale, workspace, options, command)
-    _print(ended, workspace)
+    _print(ended, workspace, there)
     if ended.interrupted:
         raise _interrupted(ended.interrupted, command)
-    if lost := troubles(ended.record, ended.journals):
+    if lost := troubles(ended.record, ended.journals, there):
         raise TrialError(lost)
     return 0
 
 
-def _print(ended: Ended, workspace: Workspace) -> None:
+def _print(ended: Ended, workspace: Workspace, there: str) -> None:
     """Print the table. A closed pipe is not a failure of the study."""
     from ablate.compare.table.study_table import study_table  # late: workers start sooner
 
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    steps = _where_to_look(ended, workspace)
+    steps = _where_to_look(ended, workspace, there)
     unicode = encoding.lower().startswith("utf")
     try:
         print(text.write(study_table(ended.summary), unicode=unicode), end="\n\n")
@@ -227,16 +241,16 @@ def page_by_arm(page: str, tracking_uri: str) -> str:
     return f"http://127.0.0.1:{UI_PORT}/{page} (trials by arm, while `ablate ui --mlflow` runs)"
 
 
-def _where_to_look(ended: Ended, workspace: Workspace) -> list[str]:
+def _where_to_look(ended: Ended, workspace: Workspace, there: str) -> list[str]:
     steps = [
         f"table:    {workspace.study_folder(ended.record.key) / 'table.md'}",
-        "curves:   ablate ui",
-        f"details:  ablate status {ended.record.key}",
+        f"curves:   ablate ui{there}",
+        f"details:  ablate status {ended.record.key}{there}",
     ]
     if ended.page:
         steps.append(f"MLflow:   {page_by_arm(ended.page, workspace.tracking_uri)}")
     if ended.closed:
         steps.append(ended.closed)
     if ended.unrecorded:
-        steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate sync")
+        steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate sync{there}")
     return steps

@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _serve(workspace: Workspace, options: argparse.Namespace) -> int:
-    from ablate.live.server import free_port, serve
+    from ablate.live.ports import free_port
+    from ablate.live.server import serve
     from ablate.store import study_record
 
     folder = workspace.store.folder

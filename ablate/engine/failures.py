@@ -14,8 +14,9 @@ MOST_REASONS = 5  # `ablate status` has all
 SHOWN_LINES = 10  # of what a trial printed; its journal has more
 
 
-def troubles(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
-    """Return one message for all trials that failed or diverged, with each reason once."""
+def troubles(record: StudyRecord, journals: Mapping[str, Journal], there: str = "") -> str:
+    """Return one message for all trials that failed or diverged, with each reason once. `there`:
+    options that the command which it names needs to find the same store."""
     expected = _expected(record, journals)
     known = [journals[trial] for trial in expected if trial in journals]
     lost = [journal for journal in known if journal.status in (Status.FAILED, Status.DIVERGED)]
@@ -31,7 +32,7 @@ def troubles(record: StudyRecord, journals: Mapping[str, Journal]) -> str:
         lines += last_output(first)
     if len(reasons) > MOST_REASONS:
         more = counted(len(reasons) - MOST_REASONS, "more reason")
-        lines.append(f"{more}: ablate status {record.key}")
+        lines.append(f"{more}: ablate status {record.key}{there}")
     return "\n".join(lines)
 
 

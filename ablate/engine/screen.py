@@ -138,7 +138,8 @@ class Screen:
             return None
         counted = f"[{len(self.board.ended)}/{self.board.total}] {journal.trial.name}"
         loss = self.board.losses.get(trial_id)
-        result = journal.status if loss is None else f"valid {shown(self.board.metric, loss)}"
+        metric = self.board.metric
+        result = journal.status if loss is None else f"valid {metric.shown} {shown(metric, loss)}"
         reason = ((journal.outcome and journal.outcome.reason) or "").split("\n")[0]
         first = self._reasons.setdefault(reason, journal.trial.name) if reason and lost else ""
         reason = reason if first in ("", journal.trial.name) else f"as {first}"

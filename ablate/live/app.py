@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import anyio
-from anyio.to_thread import run_sync
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -216,12 +217,13 @@ def make_app(served: Served, mlflow: MLflow, token: str, once: str = "") -> Any:
     """The whole application, behind its gate: a token, and one that works once."""
     pages = Pages(served, mlflow)
 
-    asking = anyio.CapacityLimiter(MOST_ASKING)
+    asking, one = asyncio.Semaphore(MOST_ASKING), asyncio.Semaphore(1)
 
-    def route(path: str, endpoint: Callable[[Request], Response], limiter: Any = None) -> Route:
+    def route(path: str, endpoint: Callable[[Request], Response], turns: Any = None) -> Route:
         async def answer(request: Request) -> Response:
             try:
-                return await run_sync(endpoint, request, limiter=limiter)
+                async with turns or contextlib.nullcontext():
+                    return await run_in_threadpool(endpoint, request)
             except AblateError as error:
                 # A name in the address that leads nowhere, or a damaged file.
                 status = 404 if error.exit_code in (2, 5) else 500
@@ -240,8 +242,8 @@ def make_app(served: Served, mlflow: MLflow, token: str, once: str = "") -> Any:
         route(f"/beside/curves.{kinds}", pages.both_curves),
         route("/papers", pages.papers),
         route("/papers/{id:str}", pages.paper),
-        route("/query", pages.query),
-        route(f"/query/picture.{kinds}", pages.query_picture),
+        route("/query", pages.query, one),
+        route(f"/query/picture.{kinds}", pages.query_picture, one),
         route(f"/figure/{{key:str}}/{{name:str}}.{kinds}", pages.figure),
         route("/mlflow", pages.to_mlflow),
         route("/static/{name:str}", pages.asset),

@@ -45,11 +45,11 @@ def budget(study: Followed) -> list[tuple[str, str]]:
         ledger = study.store.read_json(LEDGER.format(key=study.key))
     except DamagedError as error:
         return [("budget", str(error))]
-    if ledger is None:
+    limits = {} if ledger is None else ledger.get("limits", {})
+    if not any(limits.values()):  # a study without a budget keeps a ledger, too
         return []
     spent = _spent(ledger)
     texts = [_SHOWN[name](value) for name, value in spent.items() if value]
-    limits = ledger.get("limits", {})
     left = [_left(name, limits[name], used) for name, used in spent.items() if limits.get(name)]
     named = {"spent of the budget": texts, "budget left": left}
     return [(name, ", ".join(each)) for name, each in named.items() if each]

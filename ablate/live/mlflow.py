@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 from ablate.errors import AblateError
+from ablate.live.ports import free_port
 from ablate.record import attended, places
 from ablate.store.workspace import Workspace, make_folders
 
@@ -46,8 +47,8 @@ class MLflow:
         workspace = self._workspace
         try:
             make_folders(workspace)
+            self._port = free_port(self._port)  # since the page began, another may have taken it
             command = places.ui_command(workspace.tracking_uri, workspace.artifacts, self._port)
-            places.check_port(self._port)
         except AblateError as error:
             self.trouble = str(error)
             return

@@ -17,7 +17,6 @@ from ablate.store.workspace import Workspace
 LOOPBACK = "127.0.0.1"
 ASKING_SECONDS = 3.0  # since the last question, after which no page is open
 LEAVE_SECONDS = 2.5  # in which each open page asks once more after `served.LAST_SECONDS`
-PORTS = 20  # that are tried in turn, unless one was asked for
 
 
 def serve(
@@ -41,7 +40,7 @@ def serve(
     from ablate.live.served import Served
 
     token, once = token or secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    mlflow = MLflow(workspace, port + 1 if port < 65535 else 5049, offered=is_loopback(host))
+    mlflow = MLflow(workspace, port + 1, offered=is_loopback(host))
     served = Served(workspace, awaited=at_study)
     app = make_app(served, mlflow, token, once)
     config = uvicorn.Config(
@@ -95,17 +94,3 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from error
     listening.listen(128)
     return listening
-
-
-def free_port(first: int) -> int:
-    """The first port from here on that nothing on this machine uses, with the next one free too."""
-    for port in range(first, first + PORTS):
-        if _is_free(port) and _is_free(port + 1):  # MLflow's own page takes the next one
-            return port
-    raise ConfigError(f"ports {first} to {first + PORTS - 1} are all in use. Instead: --port.")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        return probe.connect_ex((LOOPBACK, port)) != 0

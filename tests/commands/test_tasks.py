@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 
 import pytest
 
@@ -159,7 +160,11 @@ def test_where_to_look_names_the_scale(tmp_path, capsys):
     (tmp_path / "flipped.py").write_text(CODE.replace('"coin', '"flipped'))
     where = ("--workspace", str(tmp_path / "w"))
     assert cli.main(["study", str(tmp_path / "flipped.py"), "--local", *where]) == 0
-    assert "details:  ablate status flipped@laptop" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    details = printed.partition("details:  ablate ")[2].splitlines()[0]
+    assert details.startswith("status flipped@laptop --workspace")
+    assert cli.main(shlex.split(details)) == 0  # as it is printed
+    assert f"ablate ui --workspace {where[1]}" in printed
 
 
 @pytest.mark.slow

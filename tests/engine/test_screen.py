@@ -104,8 +104,8 @@ def test_plain_lines_report_each_trial():
     assert lines == [
         "layers@laptop: 6 trials of 3 arms",
         "1 of 6 trials were already done",
-        "[2/6] doc [15,5] seed 1: valid 54.60 in 12s",
-        "[3/6] balance β seed 1: valid 54.60 in 12s",
+        "[2/6] doc [15,5] seed 1: valid perplexity 54.60 in 12s",
+        "[3/6] balance β seed 1: valid perplexity 54.60 in 12s",
         "[4/6] base seed 2: diverged in 0s: the loss became nan",
         "the search of base is over",
         "layers@laptop: stopped, 4 of 6 trials done (1 diverged) after 24s",

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import html
 import itertools
+import math
 import re
+import socket
+import threading
 from dataclasses import replace
 
 import pytest
 
 from ablate.commands.table import show_table
+from ablate.compare.formats import table_of_values
+from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
+from ablate.live.views import query
 from ablate.record.mirror.syncing import STORE
 from ablate.store import printed, study_record
 from ablate.store.workspace import Workspace, held
@@ -148,11 +154,47 @@ def test_sql_only_reads(place):
     assert study_record.names(workspace.store) == [KEY]
 
 
+NUMBERS = (1e308, -1e308, math.nan, math.inf, None)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_without_a_place_on_an_axis_are_rows_like_others(place, number, monkeypatch):
+    table = table_of_values(["a", "b"], [[1.0, 2.0], [2.0, number]])
+    monkeypatch.setattr(query, "answer", lambda workspace, sql: table)
+    client = Client(Served(place.workspace))
+    assert "2 rows" in client.seen("/query?sql=any")
+    for kind in ("json", "svg"):
+        assert client.get(f"/query/picture.{kind}?sql=any").status_code == 200
+
+
+def test_a_query_that_does_not_end_leaves_nothing_behind(place, monkeypatch):
+    uri = f"{STORE}{place.workspace.store.uri}"
+    workspace = replace(place.workspace, mlflow_uri=uri)
+    monkeypatch.setattr(query, "SECONDS", 0.5)
+    one_row = "SELECT length(lpad('x', 100000000, 'y')) AS n"  # which DuckDB does not stop
+    page = Client(Served(workspace)).seen(f"/query?sql={one_row}", 400)
+    assert "stopped after 0.5 seconds" in page
+    assert "ablate-query" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_the_page_stands_if_mlflow_does_not(client, place, monkeypatch):
     place.workspace.folder.joinpath("mlflow-artifacts").write_text("in the way")
     page = client.seen("/mlflow", 503)
     assert "cannot be written" in page
     client.seen(f"/study/{KEY}")
+
+
+def test_mlflow_takes_another_port_if_its_own_is_taken(place, monkeypatch):
+    started = []
+    monkeypatch.setattr("ablate.record.attended.start", lambda words, **_: started.append(words))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        mlflow = MLflow(place.workspace, port)
+        assert mlflow.address() is None and not mlflow.trouble
+    ((words,),) = [started]
+    assert int(words[words.index("--port") + 1]) > port
 
 
 NOT_HERE = (

@@ -46,6 +46,12 @@ def test_what_is_left_of_a_budget(client, served, place):
     ledger.epochs_of, ledger.seconds = {"mos-0": 10, "mos-1": 5}, 1800.0
     assert forecast.budget(served.study(KEY).source) == []
     ledger.write()
+    assert "spent of the budget" in str(forecast.budget(served.study(KEY).source))
+    without = Ledger(place.workspace.store, KEY, Budget(), 1)
+    without.epochs_of = {"mos-0": 10}
+    without.write()
+    assert forecast.budget(served.study(KEY).source) == []
+    ledger.write()
     page = client.seen(f"/study/{KEY}")
     assert "18 of 20 trials, 85 of 100 epochs, 1h30m of 2h00m" in page
     assert "2 trials, 15 epochs, 30m" in page

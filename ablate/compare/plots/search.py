@@ -26,8 +26,8 @@ LOG_RANGE = 20  # an axis is logarithmic from this ratio of largest to smallest 
 NEEDS = "a search"
 CAPTION = (
     "Every trial of a search as a line, over its settings, to its result on validation "
-    "(best at the bottom). Bold: the best; dotted: stopped early, diverged or failed. "
-    "Fields that only some trials have are left out."
+    "(best at the bottom). Bold and red: the best, of which the first is solid; grey and "
+    "dotted: stopped early, diverged or failed. Fields that only some trials have are left out."
 )
 Ranked = Sequence[tuple[float, Journal]]  # each with its loss
 

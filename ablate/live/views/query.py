@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,14 +11,14 @@ from ablate.compare.across import query as queries
 from ablate.compare.formats import Table
 from ablate.compare.page.parts import Grid, Text
 from ablate.compare.plots import figure as fig
-from ablate.live import figures
+from ablate.live import asked, figures
 from ablate.live.parts import Block, Part, Plotted
 from ablate.record.mirror.syncing import update_mirror
 from ablate.store.numbers import finite
 from ablate.store.workspace import Workspace
 
 SECONDS, MOST_ROWS, SHOWN = 10.0, 20_000, 500
-_asking = threading.Lock()  # one query at a time, however many clients ask
+FARTHEST = 1e300  # from 0: the ends of an axis lie farther than its points
 EXAMPLES = {
     "arms": "SELECT study, scale, arm, split, metric, mean, spread, num FROM arms",
     "size and result": "SELECT num_parameters, mean, arm, study FROM arms WHERE split = 'valid'",
@@ -31,17 +30,13 @@ EXAMPLES = {
 
 def answer(workspace: Workspace, sql: str) -> Table:
     """The rows of one SELECT, over records as they are now."""
-    with _asking:
-        return _answer(workspace, sql)
-
-
-def _answer(workspace: Workspace, sql: str) -> Table:
-    mirror = update_mirror(workspace)
+    update_mirror(workspace)  # which may take longer than a question may
     limits = queries.Limits(seconds=SECONDS, rows=MOST_ROWS)
     try:
-        return queries.ask(mirror, sql, limits)
+        return asked.ask(workspace, sql, limits)
     except queries.MirrorDamaged:
-        return queries.ask(update_mirror(workspace, rebuild=True), sql, limits)
+        update_mirror(workspace, rebuild=True)
+        return asked.ask(workspace, sql, limits)
 
 
 def blocks(sql: str, rows: Table) -> list[Block]:
@@ -62,8 +57,10 @@ def picture(rows: Table) -> fig.Figure | None:
     if len(numeric) < 2:
         return None
     names = [rows.columns[at].heading for at in numeric]
-    pairs = [tuple(finite(row[at]) for at in numeric) for row in rows.rows]
+    pairs = [tuple(_drawable(row[at]) for at in numeric) for row in rows.rows]
     points = [(x, y) for x, y in pairs if x is not None and y is not None]
+    if not points:
+        return None
     some = points[:: max(1, -(-len(points) // figures.MOST_POINTS))]
     x, y = zip(*some, strict=True)
     look = fig.nth_look(1, marker="o", size=5, width=0)
@@ -74,6 +71,12 @@ def picture(rows: Table) -> fig.Figure | None:
     )
     caption = f"{names[1]} over {names[0]}: {len(some)} of {len(points)} rows with both."
     return fig.Figure(title="Picture", caption=caption, panels=[panel])
+
+
+def _drawable(value: Any) -> float | None:
+    """The number, unless no axis has room for it."""
+    number = finite(value)
+    return number if number is not None and abs(number) < FARTHEST else None
 
 
 def _is_numeric(at: int, rows: Sequence[Sequence[Any]]) -> bool:

@@ -132,7 +132,8 @@ def _facts(viewed: Viewed) -> list[tuple[str, Any]]:
         ("stage", trial.stage),
         ("seed", trial.seed),
         ("epochs", len(journal.epochs)),
-        ("trained for", duration(seconds(journal))),
+        # A task that only returns a result has no epochs, whose seconds these are.
+        *([("trained for", duration(seconds(journal)))] if journal.epochs else []),
         *([("parameters", count(parameters))] if parameters else []),
         ("computed by", ", ".join(journal.last_attempt.computed_by or ()) or "not recorded"),
     ]
