@@ -1,4 +1,4 @@
-"""Addresses -> pages, fragments, figures and changes. Nothing here changes anything."""
+"""Addresses -> pages, fragments, figures and events. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import anyio
-from anyio.to_thread import run_sync
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -19,7 +18,8 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from ablate.errors import AblateError, ConfigError
-from ablate.live import assets, changes, export, render
+from ablate.live import assets, export, render
+from ablate.live.events import events, list_params
 from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
 from ablate.live.parts import Block, Page
@@ -29,7 +29,6 @@ from ablate.live.watched import Watched
 from ablate.record.mirror.views import VIEWS
 from ablate.store import study_record
 
-MOST_ASKING = 20  # requests for changes at one time, of the 40 threads for all requests
 CONTENTS = {  # what leads to a study's blocks
     "table": "Table",
     "arms": "Arms",
@@ -72,11 +71,8 @@ class Pages:
 
     def importance(self, request: Request) -> Response:
         """Which settings mattered in a study's searches."""
-        watched = self.served.study(request.path_params["key"])
-        followed: Any = watched.source
-        with watched.lock:
-            blocks = importance.blocks(followed)
-        return self._page(f"{followed.key}: which settings mattered", blocks)
+        followed: Any = self.served.study(request.path_params["key"]).source
+        return self._page(f"{followed.key}: which settings mattered", importance.blocks(followed))
 
     def beside(self, request: Request) -> Response:
         """Two studies or two trials."""
@@ -123,20 +119,15 @@ class Pages:
         if kind == "json":
             since = request.query_params.get("since", "")
             return JSONResponse(self.served.figure_since(key, name, since))
-        watched = self.served.study(key)
-        followed: Any = watched.source
-        with watched.lock:  # another client's question may make the table again meanwhile
-            figure = followed.figure(name)
+        followed: Any = self.served.study(key).source
+        figure = followed.figure(name)
         return export.written(figure, kind, f"{followed.key}-{name}")
 
     def curves(self, request: Request) -> Response:
         """The curves of a trial."""
         id = _full_id(self.served, request.path_params["id"])
-        watched = self.served.trial(id, request.query_params.get("study", ""))
-        viewed: Any = watched.source
-        with watched.lock:
-            figure = trial.curves(viewed)
-        return export.written(figure, request.path_params["kind"], f"{id}-curves")
+        viewed: Any = self.served.trial(id, request.query_params.get("study", "")).source
+        return export.written(trial.curves(viewed), request.path_params["kind"], f"{id}-curves")
 
     def both_curves(self, request: Request) -> Response:
         """The curves of two trials."""
@@ -154,10 +145,6 @@ class Pages:
         if why:
             return self._page("MLflow", [Block("error", "", [], why)], status=503)
         return self._again("MLflow is starting")
-
-    def changes(self, request: Request) -> Response:
-        """What of a page is new."""
-        return JSONResponse(changes.since(self.served, request.query_params))
 
     def asset(self, request: Request) -> Response:
         """A stylesheet or a script of the package."""
@@ -190,13 +177,12 @@ class Pages:
         return waiting
 
     def _live(self, title: str, watched: Watched, request: Request, what: str) -> Response:
-        params = changes.list_params(request.query_params)
+        params = list_params(request.query_params)
         with watched.lock:
             fragments = self.served.fragments(watched, params)
-            address = f"/changes?{what}{'&' if what and params else ''}{urlencode(params)}"
+            events = f"/events?{what}{'&' if what and params else ''}{urlencode(params)}"
             around = self._around(fragments, watched.cursor())
-            shown = Page(title, [], changes=address, state=watched.state)
-        return HTMLResponse(render.page(shown, **around))
+        return HTMLResponse(render.page(Page(title, [], events=events), **around))
 
 
 def _known(name: str, names: list[str], what: str) -> str:
@@ -216,12 +202,10 @@ def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
     """The whole application, behind its gate."""
     pages = Pages(served, mlflow)
 
-    asking = anyio.CapacityLimiter(MOST_ASKING)
-
-    def route(path: str, endpoint: Callable[[Request], Response], limiter: Any = None) -> Route:
+    def route(path: str, endpoint: Callable[[Request], Response]) -> Route:
         async def answer(request: Request) -> Response:
             try:
-                return await run_sync(endpoint, request, limiter=limiter)
+                return await run_in_threadpool(endpoint, request)
             except AblateError as error:
                 # A name in the address that leads nowhere, or a damaged file.
                 status = 404 if error.exit_code in (2, 5) else 500
@@ -245,6 +229,8 @@ def make_app(served: Served, mlflow: MLflow, token: str | None = None) -> Any:
         route(f"/figure/{{key:str}}/{{name:str}}.{kinds}", pages.figure),
         route("/mlflow", pages.to_mlflow),
         route("/static/{name:str}", pages.asset),
-        route("/changes", pages.changes, asking),
+        Route("/events", events, methods=["GET"]),
     ]
-    return Gate(Starlette(routes=routes), token)
+    app = Starlette(routes=routes)
+    app.state.served = served
+    return Gate(app, token)

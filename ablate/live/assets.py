@@ -25,7 +25,6 @@ def _of_package(name: str) -> Callable[[], str]:
 ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
     "page.css": (STYLE, lambda: _of_package("page.css")() + interactive.stylesheet()),
     "page.js": (SCRIPT, _of_package("page.js")),
-    "ticks.js": (SCRIPT, _of_package("ticks.js")),
     "plotly.js": (SCRIPT, interactive.script),
 }
 

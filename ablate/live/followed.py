@@ -66,11 +66,6 @@ class Followed:
         return False
 
     @property
-    def is_running(self) -> bool:
-        """Return whether the study has a driver now."""
-        return self.driver is not None
-
-    @property
     def material(self) -> Material:
         """What the study's table and figures are made of: the numbers of `ablate table`."""
         ordered = {id: self.journals[id] for id in self._ids() if id in self.journals}

@@ -58,11 +58,6 @@ class Overview:
         """How many studies have not been read to their end."""
         return len({*self._records, *(key for key, _ in self._journals)})
 
-    @property
-    def is_running(self) -> bool:
-        """Return whether any study runs now."""
-        return any(study.driver is not None for study in self.studies.values())
-
     def refresh(self) -> bool:
         """Read what has changed, or its beginning; return whether anything has."""
         end = time.monotonic() + MOMENT_SECONDS

@@ -143,8 +143,7 @@ class Page:
 
     title: str
     blocks: Sequence[Block]
-    changes: str = ""  # the address of its changes; "" if nothing of it changes
-    state: str = ""  # whether anything of it runs now, in a word
+    events: str = ""  # the address of its changes; "" if nothing of it changes
     above: str = ""  # in small print above the title
     forms: Mapping[str, Any] = field(default_factory=dict)  # values of the page's own form
     template: str = "page.html"

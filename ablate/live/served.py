@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -13,12 +12,10 @@ from ablate.live.followed import Followed
 from ablate.live.overview import Overview
 from ablate.live.parts import Block
 from ablate.live.views import index, study, trial
-from ablate.live.watched import Source, Watched
+from ablate.live.watched import BOOT, Source, Watched, position_of
 from ablate.store.workspace import Workspace
 
-MOST_OPEN, MOST_IN_USE = 8, 64  # studies and trials in memory: in all, and while clients ask
-IN_USE_SECONDS = 10.0  # since a client asked: to close a page in use means to read it all again
-LAST_SECONDS = 1.0  # from the end of a study to the last changes that clients are given
+MOST_OPEN = 8  # studies and trials in memory; the one least looked at is closed first
 LISTS = ("trials", "studies", "table")  # blocks that show what a client asked for
 Blocks = Mapping[str, Callable[[], Block]]
 
@@ -31,9 +28,9 @@ class Served:
         self.workspace, self.store = workspace, workspace.store
         self.overview = Watched(Overview(workspace))
         self._open: dict[tuple[str, str], Watched] = {}
+        self._figures: dict[tuple[str, str], deltas.Versions] = {}
         self._lock = threading.Lock()
-        self.closes: float | None = None  # when the server was asked to end
-        self.asked = float("-inf")  # when a client last asked for changes
+        self.is_closing = False  # clients that wait for news are let go
 
     def study(self, key: str) -> Watched:
         """A study by its name or `name@scale`, as its files are now."""
@@ -48,22 +45,17 @@ class Served:
             watched = self._open.get((kind, name))
             if watched is None:
                 watched = self._open[kind, name] = Watched(open_it())
-                self._close_unused()
+                self._close_least_used()
         watched.refresh()
         return watched
 
-    def _close_unused(self) -> None:
-        """Close what is too much, beginning with the page of which nobody has asked for longest."""
-        since = time.monotonic() - IN_USE_SECONDS
-        for name in sorted(self._open, key=lambda name: self._open[name].used):
-            is_idle = self._open[name].used < since
-            if len(self._open) > (MOST_OPEN if is_idle else MOST_IN_USE):
-                del self._open[name]
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether the server ends, and every page has had time to read what came last."""
-        return self.closes is not None and time.monotonic() > self.closes + LAST_SECONDS
+    def _close_least_used(self) -> None:
+        while len(self._open) > MOST_OPEN:
+            # The newest has not been used yet.
+            oldest = min([*self._open][:-1], key=lambda name: self._open[name].used)
+            del self._open[oldest]
+            for name in [one for one in self._figures if one[0] == oldest[1]]:
+                del self._figures[name]
 
     def figure_since(self, key: str, name: str, since: str) -> dict[str, Any]:
         """What of a study's figure is new since a cursor: nothing, a delta, or all of it."""
@@ -73,10 +65,10 @@ class Served:
             figure = followed.figure(name)
             if figure is None:
                 return {"position": since}  # what ran when the page asked has ended, say
-            versions = watched.figures.setdefault(name, deltas.Versions())
+            versions = self._figures.setdefault((key, name), deltas.Versions())
             versions.add(watched.position, figure, figures.plain)
-            found = versions.since(watched.position_of(since))
-            return {**found, "position": watched.cursor_at(found["position"])}
+            found = versions.since(position_of(since))
+            return {**found, "position": f"{BOOT}.{found['position']}"}
 
     def blocks(self, watched: Watched, params: Mapping[str, str]) -> Blocks:
         """The blocks of a page that changes."""

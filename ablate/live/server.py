@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +13,6 @@ from ablate.live.gate import PARAMETER, is_loopback
 from ablate.store.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"
-ASKING_SECONDS = 3.0  # since the last question, after which no page is open
-LEAVE_SECONDS = 2.5  # in which each open page asks once more after `served.LAST_SECONDS`
 PORTS = 20  # that are tried in turn, unless one was asked for
 
 
@@ -53,19 +49,13 @@ def serve(
 
 
 def _server(config: Any, served: Any) -> Any:
-    """A server that stays until the pages which are open have read what came last."""
+    """A server that first lets go of the clients that wait for news."""
     import uvicorn
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: Any) -> None:
-            now = time.monotonic()
-            is_asked_again, served.closes = served.closes is not None, now
-            if is_asked_again or now - served.asked > ASKING_SECONDS:
-                super().handle_exit(sig, frame)
-            else:
-                leave = threading.Timer(LEAVE_SECONDS, super().handle_exit, (sig, frame))
-                leave.daemon = True
-                leave.start()
+            served.is_closing = True
+            super().handle_exit(sig, frame)
 
     return Server(config)
 

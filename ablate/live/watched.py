@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ablate.live.deltas import Versions
-
 PAUSE_SECONDS = 0.8  # between two looks at the files, however many clients ask
+BOOT = secrets.token_hex(4)  # positions of another server's life mean nothing
 
 
 class Source(Protocol):
@@ -23,11 +22,6 @@ class Source(Protocol):
 
     def refresh(self) -> bool:
         """Read what has changed; return whether anything has."""
-        ...
-
-    @property
-    def is_running(self) -> bool:
-        """Return whether what the page shows runs now."""
         ...
 
 
@@ -41,10 +35,7 @@ class Watched:
         self.source = source
         self.lock = threading.RLock()
         self.position = 0
-        # A page that was closed and is opened again counts anew: its earlier positions mean nothing.
-        self._life = secrets.token_hex(4)
-        self.used = time.monotonic()  # when a client last asked
-        self.figures: dict[str, Versions] = {}
+        self.used = 0.0  # when a client last asked
         self._looked = float("-inf")
         self.written: dict[str, tuple[Any, str]] = {}  # blocks, and their HTML
         self._made: dict[str, tuple[int, int, str]] = {}  # position made at, changed at, text
@@ -59,28 +50,13 @@ class Watched:
                 self.position += 1
             self._looked = time.monotonic()
 
-    @property
-    def state(self) -> str:
-        """What the page says of itself in a corner."""
-        return "live" if self.source.is_running else "nothing runs"
-
     def cursor(self) -> str:
         """The position as clients return it."""
-        return self.cursor_at(self.position)
-
-    def cursor_at(self, position: int) -> str:
-        """A position as clients return it."""
-        return f"{self._life}.{position}"
-
-    def position_of(self, cursor: str) -> int:
-        """The position that a cursor names; -1 for a cursor of another life of this page."""
-        life, _, number = cursor.partition(".")
-        known = life == self._life and number.isdecimal() and len(number) < 12
-        return int(number) if known else -1
+        return f"{BOOT}.{self.position}"
 
     def fragments(self, made_by: Fragments, cursor: str = "") -> dict[str, str]:
         """The fragments that have changed since a cursor; all of them for an unknown one."""
-        since = self.position_of(cursor)
+        since = position_of(cursor)
         with self.lock:
             changed = {name: self._fragment(name, make) for name, make in made_by.items()}
         return {name: text for name, (at, text) in changed.items() if at > since}
@@ -94,3 +70,9 @@ class Watched:
             self._made[name] = self.position, changed_at, new
             return changed_at, new
         return changed_at, text
+
+
+def position_of(cursor: str) -> int:
+    """The position that a cursor names; -1 for one of another server's life."""
+    boot, _, number = cursor.partition(".")
+    return int(number) if boot == BOOT and number.isdecimal() and len(number) < 12 else -1

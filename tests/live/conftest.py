@@ -45,5 +45,5 @@ def site(place: Place) -> Iterator[str]:
     eventually(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
+    served.is_closing = server.should_exit = True
     thread.join()

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import copy
-import threading
-import time
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.live import changes, deltas, figures
+from ablate.live import deltas, figures
 from ablate.live.followed import Followed
-from ablate.live.served import LAST_SECONDS
-from ablate.live.watched import Watched
+from ablate.live.watched import Watched, position_of
 from ablate.store import journal as journals
-from ablate.store.workspace import held
-from tests.live.test_what_is_said import rewrite
 from tests.support.live_pages import KEY
 
 
@@ -62,7 +57,7 @@ def test_a_cursor_of_another_servers_life_gets_everything(served):
     watched = served.study(KEY)
     everything = served.fragments(watched, {}).keys()
     assert served.fragments(watched, {}, "abcdef.3").keys() == everything
-    assert [watched.position_of(one) for one in ("", "abcdef.3", "..")] == [-1] * 3
+    assert position_of("") == position_of("abcdef.3") == position_of("..") == -1
 
 
 def test_clients_share_one_reader(served):
@@ -82,65 +77,6 @@ def test_clients_share_one_reader(served):
 
 def test_a_figure_with_nothing_to_show_yet_is_no_error(served):
     assert served.figure_since(KEY, "progress", "") == {"position": ""}
-
-
-def test_a_page_that_was_closed_and_opened_again_goes_on(served, place, monkeypatch):
-    monkeypatch.setattr("ablate.live.served.MOST_OPEN", 1)
-    monkeypatch.setattr("ablate.live.served.IN_USE_SECONDS", 0.0)
-    place.grow("mos-3", 2)
-    watched = served.study(KEY)
-    position = served.figure_since(KEY, "progress", "")["position"]
-    cursor = watched.cursor()
-    served.trial("mos-0"), served.trial("mos-1")
-    place.grow("mos-3", 6)
-    assert served.study(KEY) is not watched
-    news = changes.since(served, {"study": KEY, "cursor": cursor})
-    assert "underway" in news["fragments"] and news["cursor"] != cursor
-    line = served.figure_since(KEY, "progress", position)["whole"]["data"][0]
-    assert line["x"] == [1, 2, 3, 4, 5, 6]
-
-
-def test_no_page_is_closed_while_clients_ask_for_it(served):
-    ids = [f"{arm}-{seed}" for arm in ("base", "mos") for seed in range(3)]
-    opened = {id: served.trial(id, key) for key in ("", KEY) for id in ids}
-    assert {id: served.trial(id, KEY) for id in ids} == opened
-
-
-def test_a_trials_page_has_the_base_as_it_is_now(served, place):
-    place.grow("base-0", 1)
-    cursor = changes.since(served, {"trial": "mos-0"})["cursor"]
-    place.grow("base-0", 2, 4.777)
-    fragments = changes.since(served, {"trial": "mos-0", "cursor": cursor})["fragments"]
-    assert "4.777" in fragments["results"]
-    assert "mos-1" not in changes.since(served, {"trial": "base-1"})["fragments"]["results"]
-    rewrite(place, question="Another?", base_arm="mos")
-    assert "mos-1" in changes.since(served, {"trial": "base-1"})["fragments"]["results"]
-
-
-def test_the_last_changes_are_given_before_the_server_is_over(served, place):
-    assert not changes.since(served, {"study": KEY})["is_last"]
-    served.closes = time.monotonic()
-    assert not changes.since(served, {"study": KEY})["is_last"]
-    served.closes -= 2 * LAST_SECONDS
-    assert changes.since(served, {"study": KEY})["is_last"]
-
-
-def test_a_study_that_has_ended_is_not_live(client, place):
-    assert 'role="status">nothing runs<' in client.seen(f"/study/{KEY}")
-    with held(place.workspace, KEY):
-        assert 'role="status">live<' in client.seen(f"/study/{KEY}")
-        assert client.get(f"/changes?study={KEY}").json()["state"] == "live"
-
-
-def test_a_download_waits_for_whoever_makes_the_table(served, client):
-    watched, done = served.study(KEY), threading.Event()
-    with watched.lock:
-        ask = threading.Thread(
-            target=lambda: (client.get(f"/figure/{KEY}/deltas.csv"), done.set()), daemon=True
-        )
-        ask.start()
-        assert not done.wait(0.5)
-    assert done.wait(20)
 
 
 def test_a_figure_that_grew_is_sent_as_its_new_points(served, place):

@@ -19,6 +19,7 @@ def test_only_reading_is_allowed(client, method):
     answer = client.request(method, "/")
     assert answer.status_code == 405 and answer.headers["allow"] == "GET, HEAD"
     assert client.request("HEAD", "/").status_code == 200
+    assert client.request("HEAD", "/events").status_code == 200  # which has no end otherwise
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:5050", "127.0.0.1.evil.example"])
@@ -32,7 +33,7 @@ def test_this_machines_own_names_are_not(client, host):
 
 
 def test_without_the_token_nothing_is_shown(with_token):
-    for path in ("/", f"/study/{KEY}", "/static/page.css", "/changes", "/?token=wrong"):
+    for path in ("/", f"/study/{KEY}", "/static/page.css", "/events", "/?token=wrong"):
         assert with_token.get(path).status_code == 401
 
 

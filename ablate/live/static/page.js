@@ -1,5 +1,6 @@
 // Draws figures when they come into view, and puts in what the server says has changed.
 "use strict";
+const events = document.body.dataset.events;
 const drawn = new Map(); // address of a figure -> {box, position, figure}
 let plotly = null;
 
@@ -8,7 +9,7 @@ function loadPlotly() {
     const script = document.createElement("script");
     script.src = document.body.dataset.plotly;
     script.onload = resolve;
-    script.onerror = (event) => { plotly = null; reject(event); };
+    script.onerror = reject;
     document.head.append(script);
   });
   return plotly;
@@ -32,12 +33,11 @@ function apply(figure, delta) {
 
 async function draw(address) {
   const state = drawn.get(address);
-  state.stale = state.busy; // once more when what is under way has arrived
   if (state.busy) return;
   state.busy = true;
   try {
     const [news] = await Promise.all([fetched(address, state.position), loadPlotly()]);
-    if (!news) throw new Error(address);
+    if (!news) return;
     state.position = news.position;
     if (news.whole) state.figure = news.whole;
     else if (news.delta) apply(state.figure, news.delta);
@@ -61,7 +61,10 @@ const seen = new IntersectionObserver((entries) => {
     const state = drawn.get(entry.target.dataset.figure);
     if (!state) continue;
     state.visible = entry.isIntersecting;
-    if (state.visible && state.stale) draw(entry.target.dataset.figure);
+    if (state.visible && state.stale) {
+      state.stale = false;
+      draw(entry.target.dataset.figure);
+    }
   }
 }, { rootMargin: "300px" });
 
@@ -76,14 +79,11 @@ function watchFigures(root) {
   }
 }
 
-function refreshFigures(changed) {
+function refreshFigures() {
   for (const [address, state] of drawn) {
-    if (!document.contains(state.box)) {
-      drawn.delete(address);
-      continue;
-    }
-    state.stale ||= changed;
-    if (state.visible && state.stale) draw(address);
+    if (!document.contains(state.box)) drawn.delete(address);
+    else if (state.visible) draw(address);
+    else state.stale = true;
   }
 }
 
@@ -91,66 +91,42 @@ function refreshFigures(changed) {
 const named = (details) => (details.closest("figure")?.dataset.figure ?? "") + details.querySelector("summary").textContent.replace(/\d+/g, "");
 const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
 
-// A form in which the reader may just choose stays where it is; all around it is new.
-function put(section, html) {
-  const made = document.createElement("template");
-  made.innerHTML = html;
-  const form = section.querySelector(":scope > form"), fresh = made.content.querySelector("form");
-  const stays = form && fresh && (form.contains(document.activeElement) || form.outerHTML === fresh.outerHTML);
-  if (!stays) return section.replaceChildren(made.content);
-  for (const node of [...section.childNodes]) if (node !== form) node.remove();
-  const nodes = [...made.content.childNodes], at = nodes.indexOf(fresh);
-  form.before(...nodes.slice(0, at));
-  form.after(...nodes.slice(at + 1));
-}
-
 // A fragment's text is new; what the reader has opened, scrolled and reached stays.
 function replace(section, html) {
+  if (section.querySelector("select:focus, input:focus")) return;
   const opened = new Set([...section.querySelectorAll("details[open]")].map(named));
   const scrolled = [...section.querySelectorAll(".wide, pre")].map((box) => [box.scrollLeft, box.scrollTop]);
   const reached = [...section.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
-  put(section, html);
+  section.innerHTML = html;
   for (const details of section.querySelectorAll("details")) details.open = opened.has(named(details));
   watchFigures(section);
   [...section.querySelectorAll(".wide, pre")].forEach((box, at) => {
     if (scrolled[at]) [box.scrollLeft, box.scrollTop] = scrolled[at];
   });
-  if (reached >= 0 && !section.contains(document.activeElement)) section.querySelectorAll(FOCUSABLE)[reached]?.focus({ preventScroll: true });
+  if (reached >= 0) section.querySelectorAll(FOCUSABLE)[reached]?.focus({ preventScroll: true });
 }
 
 function follow() {
-  const { changes, ticks } = document.body.dataset, glue = changes.endsWith("?") ? "" : "&";
-  const live = document.getElementById("live"), clock = new Worker(ticks);
-  const say = (text, away) => {
-    if (live.textContent !== text) live.textContent = text;
-    live.classList.toggle("away", away);
-  };
-  let cursor = document.body.dataset.cursor, busy = false;
-
-  async function ask() {
-    const answer = await fetch(`${changes}${glue}cursor=${encodeURIComponent(cursor)}`);
-    if (!answer.ok) throw new Error(answer.status);
-    const news = await answer.json();
-    for (const [name, html] of Object.entries(news.fragments)) {
+  const glue = events.includes("?") ? "&" : "?";
+  const ends = events.endsWith("?");
+  const source = new EventSource(`${events}${ends ? "" : glue}cursor=${encodeURIComponent(document.body.dataset.cursor)}`);
+  const live = document.getElementById("live");
+  const say = (text, away) => { live.textContent = text; live.classList.toggle("away", away); };
+  source.addEventListener("open", () => say("live", false));
+  source.addEventListener("error", () => say("not connected", true));
+  source.addEventListener("closed", () => { source.close(); say("stopped; `ablate ui` shows it again", true); });
+  source.addEventListener("trouble", (event) => say(JSON.parse(event.data), true));
+  source.addEventListener("changes", (event) => {
+    for (const [name, html] of Object.entries(JSON.parse(event.data).fragments)) {
       const section = document.querySelector(`[data-fragment="${CSS.escape(name)}"]`);
       if (section) replace(section, html);
     }
-    refreshFigures(news.cursor !== cursor);
-    cursor = news.cursor;
-    say(news.trouble || news.state, Boolean(news.trouble));
-    if (!news.is_last) return;
-    clock.terminate();
-    say("stopped; `ablate ui` shows it again", true);
-  }
-
-  clock.onmessage = async () => {
-    if (busy) return;
-    busy = true;
-    await ask().catch(() => say("not connected", true));
-    busy = false;
-  };
+    document.body.dataset.cursor = event.lastEventId;
+    refreshFigures();
+  });
+  addEventListener("pagehide", () => source.close());
 }
 
 watchFigures(document);
 if (drawn.size) loadPlotly(); // large: under way while figures are fetched
-if (document.body.dataset.changes) follow();
+if (events) follow();

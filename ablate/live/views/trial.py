@@ -34,9 +34,8 @@ class Viewed:
     id: str
     journal: Journal
     record: StudyRecord | None = None
-    base_id: str = ""
     base: Journal | None = None
-    _stamps: Any = None
+    _stamp: Any = None
 
     @property
     def label(self) -> str:
@@ -49,26 +48,15 @@ class Viewed:
         """Where it was imported from; empty if it was run here."""
         return self.record.imported if self.record else ""
 
-    @property
-    def is_running(self) -> bool:
-        """Return whether the trial has no outcome yet."""
-        return self.journal.status is None
-
     def refresh(self) -> bool:
-        """Read the trial, its study and its base again if a file of theirs has changed."""
-        stamps = self.store.stamps(self._files())
-        if stamps == self._stamps:
+        """Read the trial again if its files have changed; return whether they have."""
+        keys = [journals.key(self.id), f"trials/{self.id}/printed.json"]
+        stamps = self.store.stamps(keys)
+        if stamps == self._stamp:
             return False
-        now = view(self.store, self.id, self.record.key if self.record else "")
-        self.journal, self.record = now.journal, now.record
-        self.base_id, self.base = now.base_id, now.base
-        self._stamps = stamps
+        self._stamp = stamps
+        self.journal = journals.find(self.store, self.id)
         return True
-
-    def _files(self) -> list[str]:
-        files = [journals.key(self.id), f"trials/{self.id}/printed.json"]
-        files += [f"studies/{self.record.key}/study.json"] if self.record else []
-        return [*files, *([journals.key(self.base_id)] if self.base_id else [])]
 
 
 def view(store: Store, trial_id: str, study: str = "") -> Viewed:
@@ -79,21 +67,20 @@ def view(store: Store, trial_id: str, study: str = "") -> Viewed:
         record = study_record.read(store, study or study_key(trial.study, trial.scale))
     except ConfigError:  # a trial by itself
         return Viewed(store, trial.id, journal)
-    base_id = _base(record, trial.id)
-    base = journals.read(store, base_id) if base_id else None
-    return Viewed(store, trial.id, journal, record, base_id, base)
+    base = _base(store, record, trial.id)
+    return Viewed(store, trial.id, journal, record, base)
 
 
-def _base(record: StudyRecord, trial_id: str) -> str:
+def _base(store: Store, record: StudyRecord, trial_id: str) -> Journal | None:
     """The base arm's trial of the same stage and seed; of a search, the arm's winner."""
     own = next((trial for trial in record.trials if trial.id == trial_id), None)
     of_base = record.trials_of(record.base_arm)
     if own is None:
         search = next((s for s in record.searches if trial_id in s.trials), None)
-        chosen = (search.chosen if search else None) or ""
-        return chosen if chosen != trial_id else ""
+        chosen = search.chosen if search else None
+        return journals.read(store, chosen) if chosen and chosen != trial_id else None
     same = [t for t in of_base if t.stage == own.stage and t.seed_index == own.seed_index]
-    return same[0].id if same and same[0].id != trial_id else ""
+    return journals.read(store, same[0].id) if same and same[0].id != trial_id else None
 
 
 def blocks(viewed: Viewed, params: Mapping[str, str]) -> list[Block]:
