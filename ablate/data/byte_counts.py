@@ -53,7 +53,7 @@ def unknown_words(tokens: Tokens, train: Tokens, vocabulary: Sequence[str]) -> I
     is_unknown = np.ones(len(vocabulary), bool)
     is_unknown[train] = False
     is_unknown[vocabulary.index(EOS)] = False  # every line has one, whatever its words are
-    return (vocabulary[token] for token in tokens[is_unknown[tokens]])
+    return (vocabulary[int(token)] for token in tokens[is_unknown[tokens]])
 
 
 def bytes_of_tokens(tokens: Tokens, vocabulary: Sequence[str], level: str) -> int:

@@ -6,6 +6,10 @@ With s = base width / width, at the start:
     output             logits = s (h W') + bias, where W starts as at the base width
     all others         as at the base width: word vectors (also tied ones), biases, gains
 
+Matrices with few outputs (a mixture's prior, one row for each head, the first factor of a low rank)
+start as hidden ones, where the paper's table has s: what they make starts as large at every width,
+where the table lets it fall with sqrt(s). Their rates are the table's.
+
 What does not start at random (a forget gate's bias, a decay, a gain) is never scaled: `by_width`
 scales a draw's range, and not what it became. A range that a setting gives is scaled as above; one
 of 1/sqrt(units) is right for hidden matrices as it is, and is kept from falling elsewhere.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from ablate.errors import StudyError
 from ablate.study.cost import flops_per_token
 from ablate.study.words import Values
 
+log = logging.getLogger("ablate.study")
 Key = tuple[tuple[str, Any], ...]  # values, in order
 MOST = 2**20  # steps of a field: no model is wider
+NEAR = 0.02  # how far below its limit a size may be unsaid
 
 
 def equal(
@@ -33,7 +36,9 @@ def equal(
         vocabulary: The number of tokens that the corpus of the scale has.
         by: The fields that set an arm's size, each with the step in which it grows:
             `{"backbone.units": 4, "backbone.feed_forward_units": 1}`. The first becomes as large as
-            the size allows, then the next. An arm that has no such field is left as it is there.
+            the size allows, then the next. A field that an arm lacks, or that does not change its
+            size, is left as it is there. An arm that ends more than 2% below the size is named in a
+            warning.
         same: Fields that are always as large as another: `{"embedding.size": "backbone.units"}`.
     """
     if (parameters is None) == (operations is None):
@@ -52,15 +57,31 @@ def equal(
                 continue
             given = {**values, **changes}
             fields = [field, *(name for name, of in (same or {}).items() if of == field)]
-            largest = step * _largest(
-                lambda n, v=given, f=fields, s=step: size(_key(v, f, n * s), vocabulary), limit
-            )
+
+            def sizes(n: int, v: Values = given, f: list[str] = fields, s: int = step) -> float:
+                return size(_key(v, f, n * s), vocabulary)
+
+            if sizes(1) == sizes(2):
+                continue
+            largest = step * _largest(sizes, limit)
             if not largest:
                 raise StudyError(
                     f"equal: a model with {field} = {step} has more than {limit:,} {what}. "
                     "Instead: a larger number, or fewer layers."
                 )
             changes |= dict.fromkeys(fields, largest)
+        if not changes:
+            raise StudyError(
+                f"equal: none of {', '.join(by)} changes the number of {what} of an arm with "
+                f"backbone = {values.get('backbone')!r}. Instead: a field that does."
+            )
+        share = 1 - size(_key({**values, **changes}, [], 0), vocabulary) / limit
+        if share > NEAR:
+            _warn(
+                f"equal: an arm with {', '.join(f'{k} = {v}' for k, v in changes.items())} has "
+                f"{share:.0%} fewer {what} than {limit:,}, and the next step more. For a closer "
+                "size: smaller steps, or a further field in by=."
+            )
         return changes
 
     return sized
@@ -83,6 +104,12 @@ def _largest(size: Callable[[int], float], limit: float) -> int:
             middle = low + max(1, min(int((limit - size(low)) / slope), high - low - 1))
         low, high = (middle, high) if size(middle) <= limit else (low, middle)
     return low
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    """Warn once: every arm is sized again and again."""
+    log.warning("%s", message)
 
 
 def _has(values: Values, field: str) -> bool:

@@ -60,6 +60,31 @@ def test_a_field_that_an_arm_lacks_is_left_out() -> None:
     assert set(changes) == {"backbone.units", "embedding.size"}
 
 
+def test_a_field_that_does_not_change_the_size_is_left_as_it_is() -> None:
+    by = {**BY, "backbone.heads": 2}
+    fits = (equal(parameters=20_011, vocabulary=VOCABULARY, by=b, same=SAME) for b in (by, BY))
+    with_heads, without = (fit(TRANSFORMER) for fit in fits)
+    assert with_heads == without
+    fit = equal(parameters=20_011, vocabulary=VOCABULARY, by={"backbone.heads": 2})
+    with pytest.raises(StudyError, match=r"none of backbone\.heads changes the number of param"):
+        fit({**TRANSFORMER, "embedding.size": 200})
+
+
+def test_an_arm_that_ends_far_below_its_limit_is_said_once(caplog) -> None:
+    arm = {**SOFTMAX, "backbone": "lstm"}
+    coarse = {"backbone.units": 16}
+    changes = equal(parameters=22_000, vocabulary=VOCABULARY, by=coarse, same=SAME)(arm)
+    share = 1 - parameters({**arm, **changes}) / 22_000
+    assert share > 0.1
+    equal(parameters=22_000, vocabulary=VOCABULARY, by=coarse, same=SAME)(arm)
+    (said,) = caplog.messages
+    units = changes["backbone.units"]
+    assert said.startswith(f"equal: an arm with backbone.units = {units}, embedding.size = {units}")
+    assert f"{share:.0%} fewer parameters than 22,000" in said
+    equal(parameters=22_000, vocabulary=VOCABULARY, by=BY, same=SAME)(TRANSFORMER)
+    assert len(caplog.messages) == 1
+
+
 def test_what_cannot_be_is_refused() -> None:
     fit = equal(parameters=100, vocabulary=VOCABULARY, by=BY, same=SAME)
     with pytest.raises(StudyError, match=r"backbone.units = 4 has more than 100 parameters"):

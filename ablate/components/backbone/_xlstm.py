@@ -27,6 +27,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ablate.model.fast.ssd import sums_between
+
 LARGEST = 80.0  # exponents beyond it overflow in float32
 
 
@@ -91,9 +93,7 @@ def mlstm_chunk(
     """The same for all steps of a chunk at once."""
     c_BADV, m_BA = state
     g_BAC = log_f_BAC.cumsum(2)
-    written_BACC = g_BAC[..., None] + (i_BAC - g_BAC)[..., None, :]
-    later_CC = torch.ones_like(written_BACC[0, 0], dtype=torch.bool).triu(1)
-    written_BACC = written_BACC.masked_fill(later_CC, -torch.inf)
+    written_BACC = sums_between(log_f_BAC) + i_BAC[..., None, :]
     kept_BAC = g_BAC + m_BA[..., None]
     m_BAC = torch.maximum(kept_BAC, written_BACC.amax(-1))
     written_BACC = (written_BACC - m_BAC[..., None]).exp()

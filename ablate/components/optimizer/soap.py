@@ -11,6 +11,11 @@ every `precondition_frequency` updates (Algorithm 4). The first gradient only ma
 A side that is longer than `max_dimension` keeps its own coordinates. So does, by default, the side
 of a matrix of word vectors or outputs that has a row for every word. Vectors and convolutions are
 AdamW's, with the same rate, betas and epsilon. Matrices of several gates count as one.
+
+Where the covariances are 0 (a side longer than the other at first, gradients of a low rank), the
+eigenvectors are anybody's choice, and Adam divides one rounding error by another. So two ways of
+computing the same gradients (other kernels, `fuse`, several processes) do not agree up to rounding
+after some steps: they train two models, as two seeds do. The same way gives the same bits.
 """
 
 from __future__ import annotations
@@ -160,7 +165,9 @@ class RotatedAdam(torch.optim.Optimizer):
         "epsilon is added to the root of the corrected mean square, as in Adam, so that without "
         "bases SOAP is Adam; the paper adds it below the root",
         "the columns of a basis are not sorted again, as the authors' code does before each step "
-        "of power iteration",
+        "of power iteration; tried on a Transformer of 2 layers of 32 units (3 epochs of 40,000 "
+        "words, 3 seeds), sorting moved two columns in three and changed the validation loss by "
+        "-0.0006, +0.0056 and +0.0059 nats",
     ),
 )
 @final

@@ -64,22 +64,27 @@ def one_chunk(
     """A chunk's outputs and last state, by products over all of its steps."""
     # The last dimension is laid out last, or every [Q, Q] would be rearranged for its product.
     d_BGRQ, x_BGRQP = d_QBGR.permute(1, 2, 3, 0).contiguous(), x_QBGRP.permute(1, 2, 3, 0, 4)
-    # log(a_t ... a_1); differences of it are the logarithms of all products of decays.
-    log_BGRQ = (a_GR[..., None] * d_BGRQ).cumsum(-1)
+    log_BGRQ = a_GR[..., None] * d_BGRQ
     scores_BGQQ = torch.einsum("tbgn,sbgn->bgts", c_QBGN, b_QBGN)
-    weights_BGRQQ = scores_BGQQ[:, :, None] * (_decays(log_BGRQ) * d_BGRQ[..., None, :])
+    written_BGRQQ = sums_between(log_BGRQ).exp() * d_BGRQ[..., None, :]
+    weights_BGRQQ = scores_BGQQ[:, :, None] * written_BGRQQ
     from_state_BGRQP = torch.einsum("tbgn,bgrpn->bgrtp", c_QBGN, s_BGRPN)
-    kept_BGRQ1 = log_BGRQ.exp()[..., None]
+    kept_BGRQ1 = log_BGRQ.cumsum(-1).exp()[..., None]
     y_BGRQP = torch.addcmul(weights_BGRQQ @ x_BGRQP, kept_BGRQ1, from_state_BGRQP)
-    left_BGRQ = (log_BGRQ[..., -1:] - log_BGRQ).exp() * d_BGRQ
+    left_BGRQ = written_BGRQQ[..., -1, :]
     added_BGRPN = torch.einsum("bgrsp,sbgn->bgrpn", left_BGRQ[..., None] * x_BGRQP, b_QBGN)
     s_BGRPN = torch.addcmul(added_BGRPN, kept_BGRQ1[..., -1:, :], s_BGRPN)
     return y_BGRQP.permute(3, 0, 1, 2, 4), s_BGRPN
 
 
-def _decays(log_BGRQ: Tensor) -> Tensor:
-    """a_t ... a_{s+1} for every t and s of a chunk: 1 for s = t, 0 for later ones."""
-    log_BGRQQ = log_BGRQ[..., :, None] - log_BGRQ[..., None, :]
-    later = torch.ones(log_BGRQQ.shape[-2:], dtype=torch.bool, device=log_BGRQ.device).triu(1)
-    # Before the exponential, which might overflow there.
-    return log_BGRQQ.masked_fill(later, -math.inf).exp()
+def sums_between(log_Q: Tensor) -> Tensor:
+    """log a_t + ... + log a_{s+1} for every t and s of a chunk, [..., t, s]: 0 for s = t, -inf for
+    later ones.
+
+    Each sum is of its own terms: a difference of two sums from the first step on would lose the
+    digits of a small sum after strong decays.
+    """
+    size = log_Q.shape[-1]
+    not_before = log_Q.new_ones(size, size, dtype=torch.bool).triu()
+    terms_QQ = log_Q[..., None].expand(*log_Q.shape, size).masked_fill(not_before, 0.0)
+    return terms_QQ.cumsum(-2).masked_fill(not_before.triu(1), -math.inf)
