@@ -43,7 +43,7 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
-from ablate.study.carried import Uncarried, carried, check_not_carrying, revise_uncopied
+from ablate.study.code_files import CannotSend, check_comparable, with_code_files
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
@@ -133,7 +133,6 @@ def run_study(
     command: str = "",
 ) -> Ended:
     """Run what is left of a study; all results are in the store before this returns."""
-    check_not_carrying()
     loaded = _checked(study)
     check_analyses(loaded)
     made = finished.made_from(loaded, scale, workspace, command)
@@ -161,6 +160,7 @@ def _plan_and_run(
     known = [workspace.store]
     plan = make_plan(loaded, scale, data=workspace.data, command=command, stores=known)
     plan = replace(plan, record=replace(plan.record, floor=_floor(plan, workspace)))
+    check_comparable(plan, workspace.store)
     _check_texts(plan, workspace)
     data = finished.data_of(workspace)
     # Only what dead processes left: other studies may run in this workspace now.
@@ -200,14 +200,12 @@ def _opened_again(
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
     """The study, with the files that workers execute for code that the study's file lacks."""
-    code = code_of(study, scale)
     try:
-        return carried(study, code, workspace.code)
-    except Uncarried:
+        return with_code_files(study, code_of(study, scale), workspace.code)
+    except CannotSend:
         if not options.local:
             raise
-        revise_uncopied(code)  # it is in this process alone
-        return study
+        return study  # the code is in this process alone
 
 
 def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:

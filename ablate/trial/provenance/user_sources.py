@@ -19,8 +19,9 @@ from ablate.store.journal import Journal
 def sources(trial: Trial) -> dict[str, str]:
     """The user's files that such a trial runs: name -> digest."""
     config = trial.config
-    own = sorted({(t.module, t.file) for t in config.techniques if t.is_users})
-    files = (*(file for _, file in own), config.kind.file)
+    # What is sent by value has digests in the trial's id.
+    own = sorted({(t.module, t.file) for t in config.techniques if t.is_users and not t.values})
+    files = (*(file for _, file in own), "" if config.kind.values else config.kind.file)
     return {Path(file).name: _digest(file) for file in files if Path(file).is_file()}
 
 

@@ -77,7 +77,7 @@ def task_command(
     # Errors show the caller's line, and the command runs in the folder of its file.
     caller = sys._getframe(1)
     file, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
-    folder = _folder(caller.f_globals.get("__file__"), file)
+    folder = _folder(file)
 
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
@@ -89,14 +89,13 @@ def task_command(
         started.check(metric, ("valid", "test") if run.reads_test else ("valid",))
         return result
 
+    run_command.counts_as = parts  # and not the place of the file that registers it
     where = (str(file), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
 
-def _folder(module_file: str | None, file: Path) -> Path:
+def _folder(file: Path) -> Path:
     """The folder of the file that registers a command; the current one for a notebook's cell."""
-    if module_file:  # a copy of a script's task says where the script is
-        return Path(module_file).resolve().parent
     return file.parent if file.is_file() else Path.cwd()
 
 

@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED
 
+PICKLE = ".pickle"  # the suffix of code that was sent by value, as `by_value.py` says
 _OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
     str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")
