@@ -75,7 +75,8 @@ def _sent_by_value(code: Sequence[Code], folder: Path) -> str:
         tasks.add(each) if isinstance(each, Kind) else registry.add(each)
     files = {file for own in used for file in own.files}
     contents = None
-    name = digest([by_value.PYTHON, *(dict(each.values) for each in code), *_texts(files)])
+    known = [by_value.PYTHON, by_value.folder_of(code), *(dict(each.values) for each in code)]
+    name = digest([*known, *_texts(files)])
     if any(value is None for own in used for value in own.by_name.values()):
         contents = _pickled(code, used, files)
         name = digest(contents.hex())
@@ -139,7 +140,7 @@ def _importer(code: Code, folder: Path) -> str:
             place = f" from {Path(file).name}" if file else ""
             text = f"# Registers the {_called(code)}{place}.\nimport {module}\n"
             # A folder by its contents: a path that a trial's record names never has other code.
-            path = (folder / digest(text) / f"{module.replace('.', '_')}.py").resolve()
+            path = (folder / digest(text) / f"import_{module.replace('.', '_')}.py").resolve()
             if not path.is_file() or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, text.encode())

@@ -55,6 +55,7 @@ from ablate.trial.task import (
     check_conclusion,
     check_epoch,
 )
+from ablate.trial.user.beside import find_beside
 from ablate.trial.user.user_code import PICKLE, executed, text_of, user_frames
 
 log = logging.getLogger("ablate.trial")
@@ -343,9 +344,13 @@ def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) 
             from ablate.trial.user import by_value
 
             if not by_value.registered_again(path):
-                by_value.load(file, trust.checked(_present(file)))
+                source = trust.checked(_present(file))
+                by_value.load(file, source, is_sent=str(file) != path)
         elif name not in sys.modules:
-            executed(file, name, trust.checked(_present(file)))
+            source = trust.checked(_present(file))
+            if trust.is_own_place(file):
+                find_beside(file, source)
+            executed(file, name, source)
 
 
 def _present(file: Path) -> Path:

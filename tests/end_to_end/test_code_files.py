@@ -135,15 +135,14 @@ def test_a_study_file_may_import_a_technique_and_search_with_a_sampler_of_its_ow
     place.write("ends.py", ENDS)
     place.write("rate.toml", small_studies.RATE)
     place.write("asked.py", TUNED)
-    path = {"PYTHONPATH": str(place.folder)}
-    place.ablate("study", "asked.py", "--workers", "2", env=path).succeeded()
+    place.ablate("study", "asked.py", "--workers", "2").succeeded()
     made = journals.read_all(place.store).values()
     rates = [j.trial.values["optimizer.learning_rate"] for j in made if j.trial.stage == "search"]
     assert sorted(rates) == [1e-3, 5.0], "the ends that the sampler and its option make"
     first = next(journal for journal in made if journal.trial.stage == "train")
     assert [Path(file).name for file in first.trial.modules] == ["ends.py", "asked.py"]
     assert first.attempts[-1].sources.keys() == {"shrinking.py"}
-    place.ablate("rerun", first.trial.id, env=path).succeeded()
+    place.ablate("rerun", first.trial.id).succeeded()
 
 
 def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:

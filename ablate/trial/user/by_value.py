@@ -25,6 +25,7 @@ from ablate.config import registry, tasks
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
 from ablate.errors import TrialError
+from ablate.trial.user.beside import add_folder
 from ablate.trial.user.pickler import is_importable, pickled
 from ablate.trial.user.value_digests import digests
 
@@ -38,7 +39,8 @@ def file_of(code: Sequence[Code], files: Iterable[str]) -> bytes:
     sources = {file: "".join(linecache.getlines(file)) for file in sorted(files)}
     hints = [(own, _hints(own)) for each in code for own in _configs(each)]
     body = pickled({"code": [*code], "hints": hints, "sources": sources})
-    header = {"python": PYTHON, "values": {_called(each): dict(each.values) for each in code}}
+    values = {_called(each): dict(each.values) for each in code}
+    header = {"python": PYTHON, "folder": folder_of(code), "values": values}
     return json.dumps(header).encode() + b"\n" + body
 
 
@@ -47,6 +49,12 @@ def parts_of(code: Code) -> list[Any]:
     if isinstance(code, Technique):
         return [code.build, code.config]
     return [code.function, *code.sections.values()]
+
+
+def folder_of(code: Sequence[Code]) -> str:
+    """The folder of the script, or in which a notebook runs: Python looks for modules there."""
+    file = Path(code[0].file)
+    return str(file.parent if file.is_file() else Path.cwd())
 
 
 def header_of(source: bytes) -> dict[str, Any]:
@@ -71,11 +79,14 @@ def registered_again(path: str) -> bool:
     return bool(code)
 
 
-def load(path: Path, source: bytes) -> None:
-    """Register the code of a file, whose contents must be trusted.
+def load(path: Path, source: bytes, *, is_sent: bool = False) -> None:
+    """Register the code of a file, whose contents must be trusted. `is_sent`: from another host.
 
     A worker makes the objects anew for each trial, so that no trial finds what another changed.
     """
+    folder = Path(header_of(source)["folder"])
+    if not is_sent and folder.is_dir():
+        add_folder(folder)
     _register(_unpickled(path, source))
 
 
