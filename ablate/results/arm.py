@@ -23,6 +23,7 @@ class Counts:
     failed: int = 0
     pruned: int = 0
     missing: int = 0  # not run yet, or not finished
+    at_floor: int = 0  # of those that completed: a value of 0 on a scale of logarithms
 
     @property
     def whole(self) -> bool:
@@ -32,7 +33,7 @@ class Counts:
     @property
     def selected(self) -> bool:
         """Return whether the values that are left were selected by how good they are."""
-        return self.diverged + self.pruned > 0
+        return self.diverged + self.pruned + self.at_floor > 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from ablate.store.numbers import finite
 from ablate.store.outcome import Status
 
 MISSING = "missing"
+AT_FLOOR = "at floor"  # completed, with a value that the metric's scale has no place for
 
 
 @dataclass(frozen=True, kw_only=True)
