@@ -43,7 +43,12 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
-from ablate.study.code_files import CannotSend, check_comparable, with_code_files
+from ablate.study.code_files import (
+    CannotSend,
+    check_comparable,
+    note_on_values,
+    with_code_files,
+)
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
@@ -230,6 +235,8 @@ def _run_plan(
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         if other := _other_file(plan.record, store):
             screen.note(other)
+        if changed := _changed_values(plan, store):
+            screen.note(changed)
         course = Course(store, plan.record)
         recorder = BackgroundRecorder(
             store,
@@ -305,6 +312,16 @@ def _other_file(record: study_record.StudyRecord, store: Store) -> str:
         f"{record.key} was run from {old} before: the question and arms of {new} replace those on "
         'record. If these are two studies, give one a name of its own: Study(name="...").'
     )
+
+
+def _changed_values(plan: Plan, store: Store) -> str:
+    """A note if the study on record is of other values of a script or a notebook; else empty."""
+    if not study_record.exists(store, plan.record.key):
+        return ""
+    try:
+        return note_on_values(plan, store)
+    except (DamagedError, OSError, ValueError, KeyError):
+        return ""  # what is damaged is written again
 
 
 def _journals(schedule: Any, store: Store) -> dict[str, Journal]:

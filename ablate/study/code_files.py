@@ -21,6 +21,7 @@ from ablate.config.registry import Technique
 from ablate.config.tasks import MAIN, Kind
 from ablate.errors import StudyError, TrialError
 from ablate.store import journal as journals
+from ablate.store import study_record
 from ablate.store.files import write_whole
 from ablate.store.store import Store
 from ablate.study.planned import Plan
@@ -62,6 +63,30 @@ def check_comparable(plan: Plan, store: Store) -> None:
             "@task or @register, which trains all of them again; or show them as they are with "
             f"ablate.load({plan.record.key!r})."
         )
+
+
+def note_on_values(plan: Plan, store: Store) -> str:
+    """A note if the trials on record of the study are of other values; empty if they are not."""
+    from ablate.trial.user.by_value import header_of
+
+    record = study_record.read(store, plan.record.key)
+    journal = next((j for t in record.trials if (j := journals.read(store, t.id))), None)
+    files = [] if journal is None else [Path(module) for module in journal.trial.modules]
+    before: dict[str, str | None] = {}
+    for file in files:
+        if file.suffix == PICKLE and file.is_file():
+            with file.open("rb") as opened:
+                values = header_of(opened.readline())["values"]
+            before |= {name: known for own in values.values() for name, known in own.items()}
+    code = [own for c in plan.configs.values() for own in (c.kind, *c.techniques)]
+    now = {name: known for own in code for name, known in own.values.items()}
+    changed = sorted(name for name in before | now if before.get(name) != now.get(name))
+    if not before or not now or not changed:
+        return ""
+    return (
+        f"changed since the trials on record: {', '.join(changed)}. These make other trials; those "
+        "on record stay in the store."
+    )
 
 
 def _sent_by_value(code: Sequence[Code], folder: Path) -> str:

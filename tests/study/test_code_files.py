@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
 import os
 import re
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 from ablate.config import tasks
 from ablate.errors import TrialError
 from ablate.trial.provenance import trust
+from ablate.trial.run import load_modules
 from ablate.trial.user import by_value
 from tests.support import small_studies
 
@@ -161,6 +164,18 @@ def test_another_value_or_code_makes_other_trials(script, tmp_path, before, afte
     assert (trials(tmp_path) == known, printed == "2.0 3.0\n") == (same, same)
 
 
+def test_what_changed_since_the_trials_on_record_is_said(script):
+    parts = [
+        "FACTOR = 2.0\ndef used(): return FACTOR\n",
+        TASK,
+        RUN.replace("quiet=True", "quiet=False"),
+    ]
+    assert "changed since" not in script(*parts)
+    assert "changed since" not in script(*parts, edit=("FACTOR = 2.0", "FACTOR = 2.0  # two"))
+    said = " ".join(script(*parts, edit=("FACTOR = 2.0", "FACTOR = 3.0")).split())
+    assert "changed since the trials on record: FACTOR. These make other trials" in said
+
+
 def test_a_file_of_equal_values_is_used_again(script, tmp_path):
     parts = ["def used(): return 2.0", TASK, RUN]
     script(*parts)
@@ -277,6 +292,19 @@ def test_a_technique_of_the_script_is_sent_and_counts_by_its_code(
 
 def test_a_script_may_have_techniques_that_its_study_does_not_use(script, forgotten):
     assert script("def used(): return 1.0", TASK, TECHNIQUE, RUN) == "1.0 2.0\n"
+
+
+def test_the_source_is_sent_too(script, tmp_path, monkeypatch):
+    """Where there is no script, or another one by now, errors show the lines that run."""
+    script("def used(): return 2.0", TASK, RUN)
+    (tmp_path / "train.py").write_text("# edited")
+    monkeypatch.setattr(linecache, "cache", {})
+    monkeypatch.setattr(by_value, "_made_here", {})
+    (file,) = files(tmp_path)
+    load_modules([str(file)])
+    function = tasks.find_kind("toy").function
+    assert "run.config.shift + used()" in inspect.getsource(function)
+    assert function is not vars(sys.modules["__main__"])["train"]
 
 
 def test_the_loop_is_checked(script):
