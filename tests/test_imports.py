@@ -48,6 +48,7 @@ OUTSIDE = {
     "torch": {*TORCH, "config"},
     "triton": {"model"},
     "safetensors": {"trial", "testing"},
+    "cloudpickle": {"trial"},
     "numpy": {*TORCH, "config", "parsing", "store", "compare"},
     "pyarrow": {"data", "store", "record", "compare", "judging"},
     "ray": {"tune"},

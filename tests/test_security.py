@@ -37,6 +37,11 @@ BASE = {**small_studies.BASE, "training.epochs": 2}
 MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 METHODS = {"load_module", "unpickle", "unsafe_load", "full_load"}
+# A pickle of a script's code is code: it is loaded after `trust.checked`, as files of code are.
+LOADS_TRUSTED_CODE = {
+    "trial/user/by_value.py": ["import pickle"],
+    "trial/user/pickler.py": ["import cloudpickle"],
+}
 LOADERS = {("torch", "load"), ("np", "load"), ("numpy", "load"), ("yaml", "load")}
 
 
@@ -76,7 +81,8 @@ def test_no_source_file_unpickles_or_evaluates() -> None:
     files = list(PACKAGE.rglob("*.py"))
     assert len(files) > 100
     result = {str(file.relative_to(PACKAGE)): forbidden(file.read_text()) for file in files}
-    assert {file: calls for file, calls in result.items() if calls} == {}
+    found = {file: [name for name, _ in calls] for file, calls in result.items() if calls}
+    assert found == LOADS_TRUSTED_CODE
 
 
 @pytest.mark.parametrize(

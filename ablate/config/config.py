@@ -60,7 +60,8 @@ class Choice:
     def identity(self, by_window: bool) -> dict[str, Any]:
         """The choice's part of a trial's id: name, version, and values."""
         values = fields.identity_fields(self.config, by_window)
-        return {"name": self.name, "version": self.version, **values}
+        revision = {"revision": self.technique.revision} if self.technique.revision else {}
+        return {"name": self.name, "version": self.version, **revision, **values}
 
     @property
     def version(self) -> int:
@@ -198,8 +199,10 @@ class Config:
         raised: dict[str, Any] = {
             f"{name} {VERSION}": number for name, number in versions.items() if number != 1
         }
-        if self.kind.revision:
-            raised[f"task {VERSION}"] = f"{self.kind.version}+{self.kind.revision}"
+        owners = {name: choice.technique for name, choice in self.choices.items()}
+        for name, owner in {**owners, "task": self.kind}.items():
+            if owner.revision:
+                raised[f"{name} {VERSION}"] = f"{versions[name]}+{owner.revision}"
         contents = {f"{key} {CONTENTS}": self._contents(key) for key in self.files}
         return raised | contents | (self._windows if self.by_window else {})
 

@@ -23,6 +23,7 @@ knows of neither: shown intervals are cut there, and the table says so.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -120,11 +121,16 @@ class Metric:
         return self.natural(reported if self.reports_scaled else self._scaled(reported))
 
     def loss_of(self, metrics: Mapping[str, Any], split: str) -> float | None:
-        """The loss among a trial's metrics; None if it is missing, or no number to compute with."""
+        """The loss among a trial's metrics; None if it is missing, or no number to compute with, as
+        one that is at the floor of a scale of logarithms."""
         value = metrics.get(self.key(split))
-        if isinstance(value, int | float) and is_usable(value):
+        if isinstance(value, int | float) and is_usable(value) and not self.is_at_floor(value):
             return self.loss(value)
         return None
+
+    def is_at_floor(self, reported: float) -> bool:
+        """Return whether a value is 0 on a scale of logarithms, which knows no ratio to it."""
+        return self.scale == "log" and not self.reports_scaled and reported == 0
 
     def loss_of_shown(self, shown: float) -> float:
         """The loss of a number that people read, such as a published one."""
@@ -202,9 +208,9 @@ class Metric:
         if self.scale == "linear":
             return value
         if self.scale == "log":
-            if value <= 0:
+            if value < 0:
                 raise TrialError(f"{self.name} = {value:g} has no logarithm; its scale is log.")
-            return math.log(value)
+            return math.log(value or sys.float_info.min)  # 0 is below all others
         if not 0 <= value <= 1:
             raise TrialError(
                 f"{self.name} = {value:g} is not a share between 0 and 1; its scale is logit."

@@ -11,11 +11,13 @@ A search's sampler is a technique too, but none of a model: a function that make
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,6 +66,7 @@ class Technique:
     module: str
     file: str  # that registers it; empty if Python knows none, as in a notebook
     metrics: tuple[Metric, ...] = ()  # of an evaluator without log-probabilities
+    values: Mapping[str, str | None] = field(default_factory=dict)  # as of a `Kind`
 
     @property
     def is_users(self) -> bool:
@@ -73,6 +76,11 @@ class Technique:
     def version_of(self, config: Any) -> int:
         """Return the version of what these settings compute."""
         return self.version(config) if callable(self.version) else self.version
+
+    @property
+    def revision(self) -> str:
+        """The digest of all values that the technique uses; empty if an import finds its code."""
+        return revision_of(self.values)
 
     @property
     def place(self) -> str:
@@ -133,6 +141,17 @@ def register(
         return technique
 
     return add
+
+
+def add(technique: Technique) -> None:
+    """Register a technique that another process has registered, or one with digests of its code."""
+    _techniques[technique.slot, technique.name] = technique
+
+
+def revision_of(values: Mapping[str, str | None]) -> str:
+    """The digest of values that have digests by name; empty without any."""
+    text = json.dumps(dict(values), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if values else ""
 
 
 def names(slot: str) -> list[str]:

@@ -8,18 +8,18 @@ A trial's id hashes the name of what runs it, never the path of the code, so tha
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ablate.config import fields, registry
 from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, SPLIT, Metric
+from ablate.config.registry import revision_of
 from ablate.config.sections import (
     CorpusConfig,
     DataConfig,
@@ -68,17 +68,6 @@ SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
 MAIN = "__main__"  # what Python calls a script that it runs, and the cells of a notebook
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The statement at the top of a module that registered a task when it was executed."""
-
-    module: str
-    file: str  # as frames name it: a cell's is no file
-    line: int
-    caller: str  # the module that called `task`: another one, if the statement called its function
-    direct: bool  # nothing was called in between
-
-
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of trial: what its config consists of, what runs it, and what judges it."""
@@ -91,13 +80,13 @@ class Kind:
     slots: tuple[str, ...] = ()  # of the registry, in which it has techniques
     reads: str = TEXT  # what its evaluators have to read, if it has slots
     version: int = 1  # part of trials' ids, if not 1
-    revision: str = ""  # of a notebook's task, the digest of its code: part of ids, too
+    # Of code that is sent by value: its digests, and those of all that it uses, by name.
+    values: Mapping[str, str | None] = field(default_factory=dict)
     brief: Mapping[str, Any] = field(default_factory=dict)  # changes that make a trial brief
     function: Callable[..., Any] | None = field(default=None, compare=False)
     where: tuple[str, int] = ("", 0)  # file and line that register it
-    origin: Origin | None = field(default=None, compare=False)
-    # Of a task that a script or a notebook registered, whose code was then copied to a file.
-    copied: Kind | None = field(default=None, compare=False)
+    module: str = ""  # the module or the script whose statement registers it ...
+    caller: str = ""  # ... and the module that calls `task`, if that statement calls its function
 
     @property
     def file(self) -> str:
@@ -107,9 +96,12 @@ class Kind:
     @property
     def place(self) -> str:
         """Where it was registered; registering it there again replaces it."""
-        original = self.copied or self
-        in_main = original.origin is not None and original.origin.caller == MAIN
-        return MAIN if in_main else original.where[0]
+        return MAIN if self.caller == MAIN else self.where[0]
+
+    @property
+    def revision(self) -> str:
+        """The digest of all values that the task uses; empty if an import finds its code."""
+        return revision_of(self.values)
 
     def metrics_of(self, data: Any) -> tuple[Metric, ...]:
         """Return what judges trials that read these data. A text that is changed before it is read
@@ -157,7 +149,6 @@ NGRAM = Kind(
     reads=COUNTS,
 )
 _kinds = {kind.name: kind for kind in (LANGUAGE, NGRAM, ENCODER_DECODER)}
-_being_copied: dict[str, Kind] = {}
 
 
 def task(
@@ -189,6 +180,7 @@ def task(
     _check_corpus(name, corpus)
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        modules = _calling_modules()
         made = Kind(
             name=name,
             sections={name: config, **({DATA: corpus} if corpus else {})},
@@ -198,8 +190,8 @@ def task(
             brief={f"{name}.epochs": 1} if fields.accepts(config, "epochs", 1) else {},
             function=function,
             where=_resolved(where or _location(function)),
-            origin=_origin(),
-            copied=_being_copied.get(name),
+            module=next((name for name, at_top in modules if at_top), function.__module__),
+            caller=modules[0][0],
         )
         known = _kinds.get(name)
         if known is not None and made.place not in (known.place, known.where[0]):
@@ -210,22 +202,20 @@ def task(
     return add
 
 
-def revise(name: str, revision: str) -> None:
-    """Give a registered task the digest of its code, so that other code makes other trials."""
-    _kinds[name] = dataclasses.replace(find_kind(name), revision=revision)
+def add(kind: Kind) -> None:
+    """Register a kind that another process has registered, or one with the digests of its code."""
+    _kinds[kind.name] = kind
 
 
-def _origin() -> Origin | None:
-    frame, callers = inspect.currentframe(), list[str]()
+def _calling_modules() -> list[tuple[str, bool]]:
+    """The modules of the calls under way, the last call first, and whether each is at its top."""
+    frame, modules = inspect.currentframe(), list[tuple[str, bool]]()
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
-        if callers or module.partition(".")[0] != "ablate":
-            callers.append(module)
-            if frame.f_locals is frame.f_globals:  # at the top of the module
-                place = module, frame.f_code.co_filename, frame.f_lineno
-                return Origin(*place, caller=callers[0], direct=len(callers) == 1)
+        if modules or module.partition(".")[0] != "ablate":
+            modules.append((module, frame.f_locals is frame.f_globals))
         frame = frame.f_back
-    return None
+    return modules
 
 
 def _taken(made: Kind, known: Kind) -> str:
@@ -234,19 +224,6 @@ def _taken(made: Kind, known: Kind) -> str:
         f"{':'.join(map(str, made.where))}: the task '{made.name}' is already registered by {by}. "
         "Instead: another name for one of the two."
     )
-
-
-@contextlib.contextmanager
-def copying(kind: Kind) -> Iterator[None]:
-    """Within the block, a task registered under the kind's name is a copy that replaces it."""
-    _being_copied[kind.name] = kind
-    try:
-        yield
-    except BaseException:
-        _kinds[kind.name] = kind
-        raise
-    finally:
-        del _being_copied[kind.name]
 
 
 def _listed(metrics: Any) -> tuple[Any, ...]:

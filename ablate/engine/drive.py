@@ -122,11 +122,10 @@ def _order_to_other_hosts(plan: Plan, folder: Path) -> dict[str, Any]:
     """Return the further entries of an order to workers on other hosts: no folder of this host."""
     from ablate.tune.cluster.parcel import pack
 
-    return {
-        "data": "",
-        "study": plan.record.key,
-        "modules": pack(plan.study.file, plan.study.techniques, folder),
-    }
+    scripts = (each.kind.file for each in plan.configs.values() if each.kind.values)
+    script = next((file for file in scripts if Path(file).is_file()), "")
+    modules = pack(plan.study.file or script, plan.study.techniques, folder)
+    return {"data": "", "study": plan.record.key, "modules": modules}
 
 
 def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:

@@ -42,7 +42,11 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
-from ablate.study.carried import Uncarried, carried, check_not_carrying, revise_uncopied
+from ablate.study.code_files import (
+    CannotSend,
+    note_on_values,
+    with_code_files,
+)
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
@@ -136,7 +140,6 @@ def run_study(
     command: str = "",
 ) -> Ended:
     """Run what is left of a study; all results are in the store before this returns."""
-    check_not_carrying()
     loaded = _checked(study)
     check_analyses(loaded)
     if not options.quiet:
@@ -172,14 +175,12 @@ def _plan_and_run(
 
 def _with_code(study: Study, scale: str | None, workspace: Workspace, options: RunOptions) -> Study:
     """The study, with the files that workers execute for code that the study's file lacks."""
-    code = code_of(study, scale)
     try:
-        return carried(study, code, workspace.code)
-    except Uncarried:
+        return with_code_files(study, code_of(study, scale), workspace.code)
+    except CannotSend:
         if not options.local:
             raise
-        revise_uncopied(code)  # it is in this process alone
-        return study
+        return study  # the code is in this process alone
 
 
 def _sweep_study(store: Store, record: study_record.StudyRecord) -> None:
@@ -206,6 +207,8 @@ def _run_plan(
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
         if other := _other_file(plan.record, store):
             screen.note(other)
+        if changed := _changed_values(plan, store):
+            screen.note(changed)
         course = Course(store, plan.record)
         recorder = BackgroundRecorder(
             store,
@@ -287,6 +290,16 @@ def _other_file(record: study_record.StudyRecord, store: Store) -> str:
         f"{record.key} was run from {old} before: the question and arms of {new} replace those on "
         'record. If these are two studies, give one a name of its own: Study(name="...").'
     )
+
+
+def _changed_values(plan: Plan, store: Store) -> str:
+    """A note if the study on record is of other values of a script or a notebook; else empty."""
+    if not study_record.exists(store, plan.record.key):
+        return ""
+    try:
+        return note_on_values(plan, store)
+    except (DamagedError, OSError, ValueError, KeyError):
+        return ""  # what is damaged is written again
 
 
 def _journals(schedule: Any, store: Store) -> dict[str, Journal]:

@@ -24,6 +24,7 @@ class Counts:
     raised: int = 0  # of those that failed: by their own code
     pruned: int = 0
     missing: int = 0  # not run yet, or not finished
+    at_floor: int = 0  # of those that completed: a value of 0 on a scale of logarithms
 
     @property
     def whole(self) -> bool:
@@ -33,7 +34,7 @@ class Counts:
     @property
     def selected(self) -> bool:
         """Return whether the values that are left were selected by how good they are."""
-        return self.diverged + self.pruned + self.raised > 0
+        return self.diverged + self.pruned + self.raised + self.at_floor > 0
 
 
 @dataclass(frozen=True, kw_only=True)

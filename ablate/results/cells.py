@@ -9,7 +9,7 @@ from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, SPLITS, Metric
 from ablate.results.arm import ArmResult, Cell, Counts, EnsembleResult, Measured
 from ablate.results.replication import replication_of
-from ablate.results.result import LOST, MISSING, RAISED, Result
+from ablate.results.result import AT_FLOOR, LOST, MISSING, RAISED, Result
 from ablate.results.spread import mean, spread
 from ablate.store.outcome import Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
@@ -156,7 +156,7 @@ class Cells:
             expected = []
         fates = dict.fromkeys((index for indices in expected for index in indices), MISSING)
         fates |= self._never_planned(arm)
-        fates |= {trial.seed_index: self._fate(trial.id) for trial in finals}
+        fates |= {t.seed_index: self._fate_of_value(t.id) for t in finals}
         pair, end = self._replication.pair, arm.stopped_at
         return {index: fates[index] for index in sorted(fates) if end is None or pair(index) < end}
 
@@ -202,6 +202,15 @@ class Cells:
             return own
         lineage = [self._own_fate(ancestor) for ancestor in self._lineage(trial_id)]
         return next((fate for fate in lineage if fate in LOST), own)
+
+    def _fate_of_value(self, trial_id: str) -> str:
+        """What became of the value on the split that decides."""
+        value = self._results.get(trial_id, Result(status=None)).metrics.get(
+            self._metric.key(self.split)
+        )
+        fate = self._fate(trial_id)
+        at_floor = isinstance(value, int | float) and self._metric.is_at_floor(value)
+        return AT_FLOOR if fate == Status.COMPLETED and at_floor else fate
 
     def _own_fate(self, trial_id: str) -> str:
         result = self._results.get(trial_id)
@@ -277,5 +286,12 @@ class Cells:
 def _counts(fates: Iterable[str]) -> Counts:
     number = Counter(fates)
     ended = {name: number[name] for name in ENDED}
+    ended[Status.COMPLETED] += number[AT_FLOOR]
     ended[Status.FAILED] += number[RAISED]
-    return Counts(planned=number.total(), missing=number[MISSING], raised=number[RAISED], **ended)
+    return Counts(
+        planned=number.total(),
+        missing=number[MISSING],
+        raised=number[RAISED],
+        at_floor=number[AT_FLOOR],
+        **ended,
+    )

@@ -12,6 +12,7 @@ from ablate.store.numbers import finite
 from ablate.store.outcome import Status, is_its_own
 
 MISSING = "missing"
+AT_FLOOR = "at floor"  # completed, with a value that the metric's scale has no place for
 RAISED = "raised an error"  # it failed by its own code
 # Fates that may depend on what the result would have been: the results that are left are a choice.
 LOST = (Status.DIVERGED, Status.PRUNED, RAISED)

@@ -76,7 +76,7 @@ class Workspace:
 
     @property
     def code(self) -> Path:
-        """The folder of code that studies from Python carry along."""
+        """The folder of the code that workers are sent by studies from Python."""
         return self.folder / "code"
 
     def study_folder(self, key: str) -> Path:

@@ -12,6 +12,7 @@ from types import ModuleType
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED, imported
 from ablate.study.study import Study
+from ablate.trial.user.beside import find_beside
 from ablate.trial.user.user_code import executed, line_of
 
 _PACKAGE = Path(__file__).parents[1]
@@ -67,8 +68,10 @@ def _techniques(study: Study, file: Path) -> Iterator[str]:
 
 
 def _execute(file: Path) -> ModuleType:
+    source = file.read_bytes()
+    find_beside(file, source)
     try:
-        return executed(file, f"ablate_study.{file.stem}")
+        return executed(file, f"ablate_study.{file.stem}", source)
     except TechniqueError as error:
         cause = error.__context__  # `executed` raises `from None`, which leaves the context
         raise (_explain(cause, file) if isinstance(cause, TypeError) else None) or error from None

@@ -56,7 +56,8 @@ from ablate.trial.task import (
     check_conclusion,
     check_epoch,
 )
-from ablate.trial.user.user_code import executed, text_of, user_frames
+from ablate.trial.user.beside import find_beside
+from ablate.trial.user.user_code import PICKLE, executed, text_of, user_frames
 
 log = logging.getLogger("ablate.trial")
 SAVE_SECONDS = 5.0  # the shortest time between checkpoints ...
@@ -355,21 +356,35 @@ def load_recorded(trial: Trial) -> None:
 
 
 def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) -> None:
-    """Import the files in which a study registers its own task or techniques, once each.
+    """Import the files in which a study registers its own task or techniques, once each. Objects
+    that were sent by value are made anew each time.
 
     `code`: path of a module -> its path here, if different. A file that is not trusted is an error.
     """
     for path in modules:
         # Two folders may have a file of the same name, so the path is in the module's name.
         name = f"ablate_user.{Path(path).stem}_{digest(path)}"
-        if name not in sys.modules:
-            file = Path((code or {}).get(path, path))
-            if not file.is_file():
-                raise StudyError(
-                    f"{file} does not exist, and the trials need the task or the techniques that "
-                    "it registers. Instead: put it back at this path."
-                )
-            executed(file, name, trust.checked(file))
+        file = Path((code or {}).get(path, path))
+        if file.suffix == PICKLE:
+            from ablate.trial.user import by_value
+
+            if not by_value.registered_again(path):
+                source = trust.checked(_present(file))
+                by_value.load(file, source, is_sent=str(file) != path)
+        elif name not in sys.modules:
+            source = trust.checked(_present(file))
+            if trust.is_own_place(file):
+                find_beside(file, source)
+            executed(file, name, source)
+
+
+def _present(file: Path) -> Path:
+    if not file.is_file():
+        raise StudyError(
+            f"{file} does not exist, and the trials need the task or the techniques that it "
+            "registers. Instead: put it back at this path."
+        )
+    return file
 
 
 def check_gpus(scale: str, gpus: float) -> None:

@@ -66,10 +66,19 @@ def test_a_perfect_share_has_finite_odds(share):
     assert math.isfinite(Metric("x", scale="logit").loss(share))
 
 
-@pytest.mark.parametrize("scale, value", [("log", 0.0), ("log", -1.0), ("logit", 1.2)])
+@pytest.mark.parametrize("scale, value", [("log", -1.0), ("logit", 1.2)])
 def test_a_value_outside_its_scale_is_refused(scale, value):
     with pytest.raises(TrialError, match=f"x = {value:g} "):
         Metric("x", scale=scale).loss(value)
+
+
+def test_0_is_below_every_value_on_a_scale_of_logarithms_and_in_no_mean():
+    metric = Metric("x", scale="log")
+    assert metric.loss(0.0) < metric.loss(1e-300)
+    assert metric.loss_of({"valid_x": 0.0}, "valid") is None
+    assert metric.is_at_floor(0.0) and not metric.is_at_floor(1e-300)
+    assert not Metric("x").is_at_floor(0.0) and not PERPLEXITY.is_at_floor(0.0)
+    assert PERPLEXITY.loss_of({"valid_nll": 0.0}, "valid") == 0.0
 
 
 def test_missing_and_unfinished_values_have_no_loss():

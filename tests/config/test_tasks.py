@@ -105,15 +105,6 @@ def test_a_task_that_is_registered_again_where_it_was_replaces_the_one_before():
     assert tasks.find_kind("again").version == 3
 
 
-def test_a_copy_replaces_the_task_of_a_script_until_it_is_registered_again():
-    executed("cell 1", "__main__")
-    with tasks.copying(tasks.find_kind("again")):
-        executed("copy.py", "copy", version=2)
-    assert tasks.find_kind("again").version == 2
-    executed("cell 2", "__main__", version=3)
-    assert tasks.find_kind("again").version == 3
-
-
 @pytest.mark.parametrize(
     "wrong, named",
     [

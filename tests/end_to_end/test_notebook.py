@@ -8,7 +8,7 @@ import pytest
 
 from ablate.store import journal as journals
 from ablate.store.store import Store
-from tests.end_to_end.test_carried import SCALED, STUDY, TASK, WORDS
+from tests.end_to_end.test_code_files import SCALED, STUDY, TASK, WORDS
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,7 @@ from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
 from ablate.results.looks import Looks
 from ablate.results.replication import Replication
-from ablate.results.result import LOST, MISSING, RAISED
+from ablate.results.result import AT_FLOOR, LOST, MISSING, RAISED
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict, of_loss
 
@@ -225,6 +225,8 @@ def _reservation(
     own, others = (judge.fates(one, (arm, base), verdict) for one in (arm, base))
     if missing := (own + others).count(MISSING):
         return f"{missing} to run"
+    if AT_FLOOR in own + others:
+        return "values of 0"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
     if difference.num_pairs >= statistics.MIN_PAIRS and not any(difference.deltas):

@@ -26,7 +26,7 @@ from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
 from ablate.results.replication import counted
-from ablate.results.result import MISSING
+from ablate.results.result import AT_FLOOR, MISSING
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import StudyRecord
 
@@ -171,6 +171,8 @@ def _reservation(
     fates = [fate for arm in arms for fate in judge.fates(arm, arms, verdict)]
     if missing := fates.count(MISSING):
         return f"{missing} to run"
+    if AT_FLOOR in fates:
+        return "values of 0"
     if lost_seeds(fates):
         return "lost seeds"
     if difference.is_constant:

@@ -29,6 +29,8 @@ def reservation(summaries: Sequence[Summary], name: str, what: str, *, helps: bo
     others = [
         s.arm(arm.against or s.record.base_arm) for s, arm in zip(summaries, arms, strict=True)
     ]
+    if any(arm.counts.at_floor for arm in (*arms, *others)):
+        return "values of 0"
     # As at one scale: without its lost seeds, an arm may look better than it is.
     if helps is not False and any(arm.counts.selected for arm in arms):
         return "lost seeds"

@@ -44,6 +44,8 @@ def _next(arm: ArmSummary, looks: Looks, base: str) -> tuple[int | None, str]:
         return None, ""
     if tested.reason in LOST:
         return None, "no more seeds help: find out why runs ended without a number"
+    if tested.reason == "values of 0":
+        return None, "no more seeds help: a metric on a linear scale compares values of 0"
     num = tested.difference.num_pairs
     if num < MIN_PAIRS:
         return MIN_PAIRS - num, f"{_more(MIN_PAIRS - num, looks)}: no test decides with fewer"

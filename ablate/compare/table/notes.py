@@ -25,6 +25,7 @@ _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
     "lost seeds": "the seeds it {lost} may have been its worst",
     "other arm lost seeds": "the seeds {other} {lost} may have been its worst",
+    "values of 0": "a value of 0 has no logarithm, and the test compares logarithms",
     "same trials": "its settings are those of {other}, and so are its trials",
     "same results": "every seed has exactly the result of {other}: what it differs in was not "
     "read, or changed nothing",
@@ -92,6 +93,17 @@ def holes(summary: Summary) -> Iterable[str]:
     """The arms with trials that gave no value, and why."""
     if not summary.whole:
         yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.whole)}."
+
+
+def at_floor(summary: Summary) -> Iterable[str]:
+    """The arms with values that no mean and no test has, though their trials completed."""
+    for arm in summary.arms:
+        if num := arm.counts.at_floor:
+            yield (
+                f"{arm.name}: {num} of {arm.counts.completed} values are 0, which has no "
+                "logarithm: they are in no mean and no test here. A metric with "
+                'scale="linear" compares them.'
+            )
 
 
 def _hole(arm: ArmSummary) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from ablate.redaction import names_a_secret
 from ablate.trial.provenance import syntax
 from ablate.trial.provenance.imported import Found, is_own
 from ablate.trial.provenance.opened import digest_of
-from ablate.trial.user.command import commands
 from ablate.trial.user.user_code import times_executed
 
 Closure = dict[str, dict[str, Any]]
@@ -39,10 +39,16 @@ def entries(trial: Trial) -> list[Path]:
     """The user's files that register the trial's task and techniques, or define what they run."""
     config = trial.config
     techniques = (t.file for t in config.techniques if t.is_users)
-    origin = config.kind.origin.file if config.kind.origin else ""
-    task = (config.kind.file, origin) if config.kind.function else ()
+    registers = getattr(sys.modules.get(config.kind.module), "__file__", None) or ""
+    task = (config.kind.file, registers) if config.kind.function else ()
     files = (Path(file).resolve() for file in (*sorted(techniques), *task) if file)
     return [*dict.fromkeys(file for file in files if file.is_file() and is_own(str(file)))]
+
+
+def _sent_by_value(trial: Trial) -> set[Path]:
+    """The scripts whose code has digests among the values, in the trial's id."""
+    code = (trial.config.kind, *trial.config.techniques)
+    return {Path(each.file).resolve() for each in code if each.values and each.file}
 
 
 def folders(trial: Trial) -> list[Path]:
@@ -52,13 +58,16 @@ def folders(trial: Trial) -> list[Path]:
 
 def closure(trial: Trial, read: Callable[[Path], syntax.Code] = syntax.read) -> Closure:
     """What such a trial's numbers come from, apart from what only its run can tell."""
-    found = Found(read)
+    found, scripts, sent = Found(read), Found(read), _sent_by_value(trial)
     for file in entries(trial):
-        found.add(file)
+        (scripts if file in sent else found).add(file)
     named = dict(_of_command(trial, found))
-    values: dict[str, str | None] = dict(getattr(trial.config.kind, "values", {}))
-    variables = {name: _hidden(name) for name in sorted(found.variables) if _matters(name)}
-    parts = (found.code, found.distributions, named, variables, values)
+    code = (trial.config.kind, *trial.config.techniques)
+    values = {name: digest for each in code for name, digest in each.values.items()}
+    packages = {**scripts.distributions, **found.distributions}
+    read_names = sorted(scripts.variables | found.variables)
+    variables = {name: _hidden(name) for name in read_names if _matters(name)}
+    parts = (found.code, packages, named, variables, values)
     every = zip((CODE, PACKAGES, FILES, VARIABLES, VALUES), parts, strict=True)
     return {name: dict(part) for name, part in every if part}
 
@@ -73,7 +82,7 @@ def first_seen(file: Path) -> syntax.Code:
 
 def _command(trial: Trial) -> list[Any]:
     """The words of the trial's command and its folder; empty if it has none."""
-    return [*commands.get(trial.config.kind.name, ())]
+    return [*getattr(trial.config.kind.function, "command", ())]
 
 
 def _of_command(trial: Trial, found: Found) -> Iterable[tuple[str, str]]:

@@ -18,13 +18,15 @@ from ablate.errors import StoreError, TrialError
 from ablate.store.files import private_folder
 
 _accepted: set[str] = set()  # by this process alone
+_places: set[str] = set()  # paths of the files that were accepted
 
 
 def accept(files: Iterable[str | Path]) -> dict[str, str]:
     """Trust these files, where they exist, in this process: path -> hash of its contents."""
     present = [Path(file) for file in files if Path(file).is_file()]
-    hashes = {str(file): _hash(file.read_bytes()) for file in present}
+    hashes = {str(file.resolve()): _hash(file.read_bytes()) for file in present}
     _accepted.update(hashes.values())
+    _places.update(hashes)
     return hashes
 
 
@@ -32,7 +34,9 @@ def remember(files: Iterable[str | Path]) -> None:
     """Trust these files from now on. Where nothing can be written, only in this process."""
     for file, name in accept(files).items():
         with contextlib.suppress(OSError, RuntimeError, StoreError):
-            (private_folder(_folder()) / name).write_text(f"{file}\n")
+            known = private_folder(_folder()) / name
+            paths = known.read_text().splitlines() if known.is_file() else []
+            known.write_text("\n".join(dict.fromkeys([*paths, file])) + "\n")
 
 
 def checked(file: Path) -> bytes:
@@ -48,6 +52,18 @@ def checked(file: Path) -> bytes:
         "was not run. Read it first; then run its study yourself (ablate study FILE), or repeat "
         "this command with --trust, which also remembers it."
     )
+
+
+def is_own_place(file: Path) -> bool:
+    """Return whether this user ran the file from this very path, so that the modules beside it are
+    the user's too: somebody may have put a copy of a trusted file beside modules of another kind.
+    """
+    path = str(file.resolve())
+    with contextlib.suppress(OSError, RuntimeError, StoreError):
+        known = _folder() / _hash(file.read_bytes())
+        if _is_remembered(known.name) and path in known.read_text().splitlines():
+            return True
+    return path in _places
 
 
 def _is_remembered(name: str) -> bool:

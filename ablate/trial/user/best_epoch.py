@@ -39,12 +39,13 @@ class BestEpoch:
         first: Sequence[Sequence[Any]],
     ) -> None:
         """Take in an epoch's numbers; copy the state of the objects if it is the best so far."""
-        loss = self.metric.loss_of(numbers, "valid")
-        if loss is None:
+        key = self.metric.key("valid")
+        if key not in numbers:
             raise TrialError(
-                f"run.epochs(best=...) needs '{self.metric.key('valid')}' at every yield. Given: "
+                f"run.epochs(best=...) needs '{key}' at every yield. Given: "
                 f"{', '.join(numbers) or 'nothing'}."
             )
+        loss = self.metric.loss(numbers[key])
         if loss < self._loss:
             self.epoch, self._loss, self.numbers = epoch, loss, dict(numbers)
             self._tensors = {}
@@ -76,8 +77,8 @@ class BestEpoch:
     def restore(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Take over what `to_plain` returned."""
         self.epoch, self.numbers, self._states = plain["epoch"], plain["numbers"], plain["states"]
-        loss = self.metric.loss_of(self.numbers, "valid")
-        self._loss = float("inf") if loss is None else loss
+        value = self.numbers.get(self.metric.key("valid"))
+        self._loss = float("inf") if value is None else self.metric.loss(value)
         named = ((name, tensor) for name, tensor in tensors.items() if name.startswith(PREFIX))
         self._tensors = {name.removeprefix(PREFIX): tensor for name, tensor in named}
 

@@ -45,7 +45,6 @@ FLAG = re.compile(r"\{(?P<name>\w+):(?P<on>-[^{}/]+)(/(?P<off>-[^{}]+))?\}")
 SHOWN_LINES = 15  # of the output of a command that failed
 MOST_CHARACTERS = 200  # of its last line, in an error's first one
 OTHERWISE = r"If it prints them otherwise: reads={{'{0}': r'...: (\S+)', ...}}."
-commands: dict[str, tuple[tuple[str, ...], Path]] = {}  # task -> words of its command, its folder
 PR_SET_PDEATHSIG = 1  # Linux: signal the command when the worker that started it dies
 
 
@@ -96,7 +95,7 @@ def task_command(
     # Errors show the caller's line, and the command runs in the folder of its file.
     caller = sys._getframe(1)
     source, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
-    folder = _folder(caller.f_globals.get("__file__"), source)
+    folder = _folder(source)
 
     def run_command(run: Run) -> Generator[dict[str, Any], None, dict[str, Any]]:
         given = {"seed": run.seed, "device": run.device, "data": run.data}
@@ -113,15 +112,14 @@ def task_command(
         started.check(metric, ("valid", "test") if run.reads_test else ("valid",), places)
         return result
 
-    commands[name] = tuple(parts), folder
+    run_command.counts_as = parts  # and not the place of the file that registers it
+    run_command.command = tuple(parts), folder  # in which closures look for its scripts
     where = (str(source), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
 
 
-def _folder(module_file: str | None, file: Path) -> Path:
+def _folder(file: Path) -> Path:
     """The folder of the file that registers a command; the current one for a notebook's cell."""
-    if module_file:  # a copy of a script's task says where the script is
-        return Path(module_file).resolve().parent
     return file.parent if file.is_file() else Path.cwd()
 
 

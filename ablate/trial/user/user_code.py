@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import linecache
 import re
-import shlex
 import sys
 import sysconfig
 import traceback
@@ -20,6 +19,7 @@ from types import CodeType, ModuleType
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED
 
+PICKLE = ".pickle"  # the suffix of code that was sent by value, as `by_value.py` says
 times_executed: Counter[str] = Counter()  # in this process, by file
 _OURS = str(Path(__file__).parents[2])
 _LIBRARIES = tuple(
@@ -77,22 +77,10 @@ def _as_ablate_error(error: BaseException, file: Path) -> AblateError:
         return type(error)(f"{location}: {error}")
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "ablate":
         return StudyError(_failed_import(error, file, location))
-    if isinstance(error, ModuleNotFoundError) and _is_beside(error.name or "", file):
-        folder = shlex.quote(str(file.parent.absolute()))
-        return StudyError(
-            f"{location}: no module named '{error.name}': Python does not look next to this file. "
-            f"Instead: install it, or put PYTHONPATH={folder} before the command."
-        )
     # Such errors come from Python's own parser: a null byte, or too many brackets.
     if not line_of(error, file) and isinstance(error, ValueError | RecursionError | MemoryError):
         return StudyError(f"{file}: Python cannot read this file: {error or 'it is too deep'}.")
     return raised(error, f"{file}: this file", [str(file)])
-
-
-def _is_beside(module: str, file: Path) -> bool:
-    """Return whether the file's folder has this module or package."""
-    name = module.partition(".")[0]
-    return any((file.parent / path).exists() for path in (f"{name}.py", f"{name}/__init__.py"))
 
 
 def _failed_import(error: ImportError, file: Path, location: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.errors import StudyError, TechniqueError
+from ablate.errors import StudyError
 from ablate.trial.user.user_code import executed
 
 
@@ -29,16 +29,3 @@ def test_an_import_of_an_older_version_is_answered_with_todays(
     message = str(caught.value)
     assert message.startswith(f"{file}:2: ")
     assert f"Instead: from ablate.components import {names}" in message
-
-
-def test_a_module_next_to_the_file_is_found_by_a_path_that_the_error_says(tmp_path: Path) -> None:
-    file = tmp_path / "asks.py"
-    file.write_text("import math\nimport helper_beside\n")
-    with pytest.raises(TechniqueError, match="No module named 'helper_beside'"):
-        executed(file, "asks")
-    (tmp_path / "helper_beside.py").touch()
-    with pytest.raises(StudyError) as caught:
-        executed(file, "asks")
-    message = str(caught.value)
-    assert message.startswith(f"{file}:2: no module named 'helper_beside'")
-    assert f"PYTHONPATH={tmp_path} before the command" in message

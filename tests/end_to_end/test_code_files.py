@@ -135,15 +135,14 @@ def test_a_study_file_may_import_a_technique_and_search_with_a_sampler_of_its_ow
     place.write("ends.py", ENDS)
     place.write("rate.toml", small_studies.RATE)
     place.write("asked.py", TUNED)
-    path = {"PYTHONPATH": str(place.folder)}
-    place.ablate("study", "asked.py", "--workers", "2", env=path).succeeded()
+    place.ablate("study", "asked.py", "--workers", "2").succeeded()
     made = journals.read_all(place.store).values()
     rates = [j.trial.values["optimizer.learning_rate"] for j in made if j.trial.stage == "search"]
     assert sorted(rates) == [1e-3, 5.0], "the ends that the sampler and its option make"
     first = next(journal for journal in made if journal.trial.stage == "train")
     assert [Path(file).name for file in first.trial.modules] == ["ends.py", "asked.py"]
     assert first.attempts[-1].code.keys() == {"shrinking.py"}
-    place.ablate("rerun", first.trial.id, env=path).succeeded()
+    place.ablate("rerun", first.trial.id).succeeded()
 
 
 def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
@@ -165,8 +164,7 @@ def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
     assert python(tmp_path, "train.py", "0.5") == "executed\n5.0 10.0\n"
     first, _ = journals_of(tmp_path)
     (file,) = first.trial.modules
-    assert Path(file).name == "train.py" and "FACTOR = 0.5" in Path(file).read_text()
-    assert first.attempts[-1].code.keys() == {"train.py", "scaling.py"}
+    assert Path(file).name == "train.pickle"
     again = ["-m", "ablate", "rerun", first.trial.id]
     assert "every bit agrees" in python(tmp_path, *again, PYTHONPATH="library")
 
@@ -185,7 +183,7 @@ def test_a_notebook(cell, tmp_path: Path) -> None:
         assert cell(code)[:3] == ("", "", "")
     assert cell(RUN)[:3] == ("2.0 4.0\n", "", "")
     assert {Path(file).name for j in journals_of(tmp_path) for file in j.trial.modules} == {
-        "notebook.py"
+        "notebook.pickle"
     }
     says = "print('scaling now'); warnings.warn('careful'); logging.error('wrong')"
     failing = SCALED.replace("return", f"{says}; raise ValueError(f'no scale {{FACTOR}}');")
