@@ -200,7 +200,7 @@ def test_a_copied_file_with_the_same_task_is_another_only_if_it_says_something_e
         said.append((status, " ".join("".join(capsys.readouterr()).split())))
     assert [status for status, _ in said] == [0, 0, 2]
     assert "nothing is left to do, all 6 trials are done" in said[1][1]
-    assert "one.py is not part of it now: 3 trials of" in said[2][1]
+    assert "three.py is part of it now: 3 trials of straight, 3 trials of bent" in said[2][1]
 
 
 def test_a_space_that_passes_its_check_says_so(coin, capsys):

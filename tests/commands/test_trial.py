@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ablate import cli
 from ablate.commands.trial import run_config
+from ablate.config import tasks
 from ablate.errors import HeldError
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
@@ -49,3 +51,29 @@ def test_a_trial_that_another_process_runs_is_refused(workspace, tmp_path, capsy
             run()
         assert holds_it and journals.find(workspace.store, trial_id) == unfinished
     assert run() == 0
+
+
+CODE = """
+from dataclasses import dataclass
+from ablate import Metric, setting, task
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    rate: float = setting(0.1, doc="rate")
+@task("alone_and_edited", config=Config, metrics=Metric("loss"))
+def train(run):
+    return {"valid_loss": 1.0, "test_loss": 1.0}
+"""
+
+
+def test_a_trial_of_earlier_code_is_not_shown(workspace, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
+    config, code = tmp_path / "config.toml", tmp_path / "alone.py"
+    config.write_text('task = "alone_and_edited"\n')
+    code.write_text(CODE)
+    words = ["trial", str(config), "--code", str(code), "--workspace", str(workspace.folder)]
+    assert cli.main(words) == 0
+    code.write_text(CODE.replace("def train", "# a comment\ndef train"))
+    assert cli.main(words) == 0 and "test_loss 1.0" in capsys.readouterr().out
+    code.write_text(CODE.replace('"valid_loss": 1.0', '"valid_loss": 2.0'))
+    assert cli.main(words) == 5
+    assert "not of today's code: alone.py was edited. Instead: raise" in capsys.readouterr().err
