@@ -69,7 +69,8 @@ def run(
     while len(ran) < most and (trial := schedule.next()) is not None:
         value = loss(trial)
         status = Status.COMPLETED if value is not None else Status.FAILED
-        outcome = Outcome(status=status, metrics={"valid_nll": value} if value else {})
+        metrics = {"valid_nll": value} if value else {}
+        outcome = Outcome(status=status, metrics=metrics, reason=None if value else "out of memory")
         journals.Journal(trial, epochs=[Epoch(1)], outcome=outcome).write(workspace.store)
         schedule.finished(trial.id)
         ran.append(trial)
