@@ -18,6 +18,7 @@ from ablate.errors import (
     ConfigError,
     StillRunning,
     needs,
+    unknown,
     wrong_value,
 )
 from ablate.redaction import redacted
@@ -94,7 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check(words: Sequence[str]) -> None:
-    """Refuse what would end in a traceback: argparse takes `--name=--` for a list of nothing."""
+    """Refuse what argparse does not name well: a command's misspelling, or `--name=--`, which it
+    takes for a list of nothing."""
+    if words and not words[0].startswith("-") and words[0] not in commands.names():
+        raise ConfigError(unknown("command", words[0], commands.names()))
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
     if not re.fullmatch(r"\s*\d{1,12}\s*", epoch):
         raise ConfigError(

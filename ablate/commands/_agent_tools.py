@@ -1,7 +1,8 @@
 """What an agent may do over `ablate mcp`: the tools, each of which is a command with its JSON.
 
 A study file is Python. So an agent plans and starts only files that a person shipped or named when
-the server was started, and those that `propose` wrote: from data, with the contents that it wrote.
+the server was started, with the contents that they had then, and those that `propose` wrote: from
+data, with the contents that it wrote.
 The ledger is the server's, too: an agent cannot start a new one to be judged more kindly.
 """
 
@@ -18,10 +19,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ablate import commands
-from ablate.errors import AblateError, ConfigError, StudyError, unknown
+from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 
 Answer = dict[str, Any]
 Rows = list[dict[str, Any]]
+MOST_SEEDS = 1000  # of one call
 
 
 class Tools:
@@ -36,7 +38,8 @@ class Tools:
         proposals: str,
     ) -> None:
         self._places = places
-        self._named = {Path(file).resolve() for file in files}
+        # File -> the hash of what it was when the server was started.
+        self._named = {path: _hash(path) for path in (Path(file).resolve() for file in files)}
         self._ledger = ledger
         self._proposals = Path(proposals)
         self._proposed: dict[Path, str] = {}  # the file -> the hash of what was written
@@ -140,6 +143,9 @@ class Tools:
         """Draw seeds that no variant was judged on, to confirm one. Each is given out once."""
         from ablate.judging.judge import draw
 
+        with _errors():
+            if not 1 <= num <= MOST_SEEDS:
+                raise ConfigError(wrong_value("num", num, f"1 to {MOST_SEEDS}", "draw_seeds"))
         with self._one_at_a_time, _errors():
             return draw(self._ledger or "", num)
 
@@ -182,7 +188,10 @@ class Tools:
         file = self._allowed(study)
         words = [sys.executable, "-m", "ablate", "study", str(file)]
         words += _options(scale=scale, workers=workers, **self._places)
-        log = file.with_suffix(".log") if file in self._proposed else Path(f"{file.stem}.log")
+        # Files of one name in two folders have a log each.
+        place = hashlib.sha256(str(file.parent).encode()).hexdigest()[:8]
+        log = Path(f"{file.stem}.{place}.log")
+        log = file.with_suffix(".log") if file in self._proposed else log
         with log.open("a") as output:
             # In a session of its own: it outlives the server, and `ablate status` finds it.
             started = subprocess.Popen(
@@ -192,6 +201,7 @@ class Tools:
                 stderr=output,
                 start_new_session=True,
             )
+        threading.Thread(target=started.wait, daemon=True).start()  # leaves no zombie
         return {"process": started.pid, "log": str(log.resolve()), "study": file.stem}
 
     def _written(self, file: Path, text: str) -> Path:
@@ -211,14 +221,19 @@ class Tools:
         from ablate.study.file import shipped
 
         known, file = shipped(), Path(study).resolve()
-        written = self._proposed.get(file)
-        if file in self._named or (written is not None and written == _hash(file)):
+        read = {**self._named, **self._proposed}.get(file)
+        if read is not None and read == _hash(file):
             return file
         if study in known:
             return known[study]
         with _errors():
-            if written is not None:
+            if file in self._proposed:
                 raise StudyError(f"{file} was changed after it was proposed. Propose it again.")
+            if file in self._named:
+                raise StudyError(
+                    f"{file} is not the file that it was when the server was started. A person "
+                    "reads it and starts the server again."
+                )
             names = [*known, *map(str, (*self._named, *self._proposed))]
             raise StudyError(
                 f"{unknown('study', study, names)} Study files are code: a person names them when "

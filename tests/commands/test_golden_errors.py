@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate import analysis, cli
+from ablate import analysis, cli, commands
 from ablate.config import registry, tasks
 from ablate.data import sources
 from ablate.data.published import PUBLISHED
@@ -193,13 +193,13 @@ def lists_that_grow() -> dict[str, str]:
     listed |= {"the search spaces": sorted(shipped), "the corpora": sources.fetched()}
     listed["the texts"] = list(PUBLISHED)
     listed["the analyses"] = analysis.names()
+    listed["the commands"] = commands.names()
     return {", ".join(names): f"<{what}>" for what, names in listed.items() if len(names) > 1}
 
 
 def shortened(text: str, folder: Path) -> str:
     for names, what in sorted(lists_that_grow().items(), key=lambda pair: -len(pair[0])):
         text = text.replace(names, what)
-    text = re.sub(r"\(choose from .*\)", "(choose from <the commands>)", text)
     return text.replace(str(folder), "DIR")
 
 

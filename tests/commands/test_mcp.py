@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,64 @@ def test_a_file_that_nobody_named_is_not_executed(tools: Tools, tmp_path: Path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ({"corpus": "folder:/etc"}, "folder:/etc"),
+        ({"base": {"corpus.name": "folder:texts"}}, "folder:texts"),
+        ({"arms": {"a": {}, "b": {"evaluator.file": ["../secret"]}}}, "../secret"),
+        ({"corpus": "~/texts"}, "~/texts"),
+    ],
+)
+def test_a_proposal_names_no_place_to_read(tools: Tools, tmp_path: Path, words: Any, named: str):
+    answer = called(tools, "propose", name="a", **{**STUDY, **words})
+    assert f"names a place, '{named}'" in answer
+    assert not (tmp_path / "proposals").exists()
+
+
+def test_a_named_file_is_executed_as_it_was_at_launch(tmp_path: Path):
+    file = tmp_path / "mine.py"
+    file.write_text("x = 1\n")
+    tools = Tools(places={}, files=[str(file)], ledger=None, proposals=str(tmp_path))
+    assert "no `study = Study(...)` in" in called(tools, "plan", study=str(file))
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    for tool in ("plan", "start"):
+        answer = called(tools, tool, may_run=True, study=str(file))
+        assert "is not the file that it was when the server was started" in answer
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("num", [0, 10**9])
+def test_so_many_seeds_are_refused(tools: Tools, tmp_path: Path, num: int):
+    assert "Expected: 1 to 1000" in called(tools, "draw_seeds", num=num)
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+def test_what_is_started_ends_without_a_zombie_and_has_a_log_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_agent_tools.sys, "executable", "/bin/echo")
+    files = [tmp_path / folder / "study.py" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("")
+    tools = Tools(places={}, files=[*map(str, files)], ledger=None, proposals=str(tmp_path))
+    started = [called(tools, "start", may_run=True, study=str(file)) for file in files]
+    assert len({one["log"] for one in started}) == 2
+    deadline = time.monotonic() + 60
+    while any(_exists(one["process"]) for one in started) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(_exists(one["process"]) for one in started)
+    assert all(
+        str(file) in Path(one["log"]).read_text() for file, one in zip(files, started, strict=True)
+    )
+
+
+def _exists(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
 def test_a_start_is_the_command(tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     words: list[str] = []
@@ -154,6 +213,9 @@ def test_a_start_is_the_command(tools: Tools, tmp_path: Path, monkeypatch: pytes
 
         def __init__(self, command: list[str], **_: Any) -> None:
             words.extend(command)
+
+        def wait(self) -> None:
+            pass
 
     monkeypatch.setattr(_agent_tools.subprocess, "Popen", Started)
     started = called(tools, "start", may_run=True, study="doc_layer_mix", workers=2)
