@@ -45,8 +45,8 @@ def budget(study: Followed) -> list[tuple[str, str]]:
         ledger = study.store.read_json(LEDGER.format(key=study.key))
     except DamagedError as error:
         return [("budget", str(error))]
-    limits = {} if ledger is None else ledger.get("limits", {})
-    if not any(limits.values()):  # a study without a budget keeps a ledger, too
+    limits = (ledger or {}).get("limits", {})
+    if ledger is None or not any(limits.values()):  # a study without a budget keeps a ledger, too
         return []
     spent = _spent(ledger)
     texts = [_SHOWN[name](value) for name, value in spent.items() if value]
