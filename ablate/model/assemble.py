@@ -200,8 +200,19 @@ def _check_training(config: Config) -> None:
     check_base_width(config)
     check_cap(config)
     _check_averages(config)
+    _check_output_rate(config)
     if isinstance(training, TrainingConfig):  # pairs of sentences have another section
         _check_reading(training)
+
+
+def _check_output_rate(config: Config) -> None:
+    """Refuse a rate of an output matrix where the head has none of its own."""
+    rate = getattr(config["optimizer"].config, "output_learning_rate", None)
+    if rate is not None and getattr(config["head"].config, "tied", False):
+        raise CombinationError(
+            f"optimizer.output_learning_rate = {rate:g} is of an output matrix, and a tied head "
+            "has none of its own. Instead: head.tied = false, or leave output_learning_rate out."
+        )
 
 
 def _check_averages(config: Config) -> None:

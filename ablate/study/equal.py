@@ -52,9 +52,8 @@ def equal(
 
     def sized(values: dict[str, Any]) -> Values:
         changes: dict[str, Any] = {}
-        for field, step in by.items():
-            if not _has(values, field):
-                continue
+        own = {field: step for field, step in by.items() if _has(values, field)}
+        for field, step in own.items():
             given = {**values, **changes}
             fields = [field, *(name for name, of in (same or {}).items() if of == field)]
 
@@ -70,18 +69,14 @@ def equal(
                     "Instead: a larger number, or fewer layers."
                 )
             changes |= dict.fromkeys(fields, largest)
-        if not changes:
+        if own and not changes:
             raise StudyError(
-                f"equal: none of {', '.join(by)} changes the number of {what} of an arm with "
+                f"equal: none of {', '.join(own)} changes the number of {what} of an arm with "
                 f"backbone = {values.get('backbone')!r}. Instead: a field that does."
             )
-        share = 1 - size(_key({**values, **changes}, [], 0), vocabulary) / limit
-        if share > NEAR:
-            _warn(
-                f"equal: an arm with {', '.join(f'{k} = {v}' for k, v in changes.items())} has "
-                f"{share:.0%} fewer {what} than {limit:,}, and the next step more. For a closer "
-                "size: smaller steps, or a further field in by=."
-            )
+        if changes:
+            found = size(_key({**values, **changes}, [], 0), vocabulary)
+            _check_near(found, limit, what, changes)
         return changes
 
     return sized
@@ -104,6 +99,17 @@ def _largest(size: Callable[[int], float], limit: float) -> int:
             middle = low + max(1, min(int((limit - size(low)) / slope), high - low - 1))
         low, high = (middle, high) if size(middle) <= limit else (low, middle)
     return low
+
+
+def _check_near(found: float, limit: float, what: str, changes: Values) -> None:
+    """Warn of an arm that is much smaller than the limit."""
+    share = 1 - found / limit
+    if share > NEAR:
+        _warn(
+            f"equal: an arm with {', '.join(f'{k} = {v}' for k, v in changes.items())} has "
+            f"{share:.0%} fewer {what} than {limit:,}, and the next step more. For a closer "
+            "size: smaller steps, or a further field in by=."
+        )
 
 
 @functools.cache

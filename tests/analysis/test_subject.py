@@ -12,6 +12,7 @@ from ablate.config import tasks
 from ablate.config.identity import Parent, make_trial
 from ablate.config.metrics import Metric
 from ablate.config.resolve import resolve
+from ablate.data.corpus import charged
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
 from ablate.store import tokens as kept
 
@@ -77,6 +78,11 @@ def test_a_trial_that_was_evaluated_in_rows(train, irlm):
 def test_a_text_that_has_changed(irlm):
     with pytest.raises(CorpusError, match="is not the one that trial"):
         _ = changed(irlm, corpus_digest="0" * 16).corpus
+
+
+def test_a_trial_of_a_study_in_which_bits_per_byte_decide_reads_the_same_text(irlm):
+    of_study = charged(irlm.journal.trial.corpus_digest)
+    assert changed(irlm, corpus_digest=of_study).corpus.digest == irlm.corpus.digest
 
 
 def test_a_gate_over_another_trial(train, doc, irlm):

@@ -142,9 +142,9 @@ def test_an_output_matrix_may_have_a_rate_of_its_own():
     assert sorted(rates) == sorted(names.values())
     assert rates.pop("head.decoder.weight") == pytest.approx(0.001)
     assert rates["head.decoder.bias"] == rates["embedding.weight"] == pytest.approx(0.05)
-    tied = SmallModel({"head": "softmax"}, {"head.tied": True}).model
+    tied = {"optimizer": "muon", "optimizer.output_learning_rate": 0.001, "head.tied": True}
     with pytest.raises(CombinationError, match=r"output_learning_rate = 0\.001.*none of its own"):
-        Muon(config, tied)
+        SmallModel({"head": "softmax"}, tied)
 
 
 def test_a_torch_without_it_is_refused(monkeypatch):

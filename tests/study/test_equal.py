@@ -70,6 +70,11 @@ def test_a_field_that_does_not_change_the_size_is_left_as_it_is() -> None:
         fit({**TRANSFORMER, "embedding.size": 200})
 
 
+def test_an_arm_without_any_of_the_fields_is_left_as_it_is() -> None:
+    fit = equal(parameters=5_000, vocabulary=VOCABULARY, by={"backbone.rank": 1})
+    assert fit({**SOFTMAX, "backbone": "lstm"}) == {}
+
+
 def test_an_arm_that_ends_far_below_its_limit_is_said_once(caplog) -> None:
     arm = {**SOFTMAX, "backbone": "lstm"}
     coarse = {"backbone.units": 16}

@@ -27,7 +27,7 @@ from torch import nn
 
 from ablate.components import Optimizer, register, setting
 from ablate.components.optimizer.adamw import AdamwConfig, adamw
-from ablate.errors import CombinationError, ConfigError
+from ablate.errors import ConfigError
 from ablate.model.growth import growth_of, hidden_matrices
 from ablate.model.optimizer import Several, decayed_alike, parameter_groups
 
@@ -85,14 +85,7 @@ def output_matrices(model: nn.Module, config: MuonConfig) -> set[nn.Parameter]:
     if config.output_learning_rate is None:
         return set()
     of_head = {p for name, p in model.named_parameters() if name.startswith("head.")}
-    found = {p for p in growth_of(model).tables & of_head if p.dim() == 2 and p.requires_grad}
-    if not found:
-        raise CombinationError(
-            f"optimizer.output_learning_rate = {config.output_learning_rate:g} is of an output "
-            "matrix, and this model trains none of its own. Instead: head.tied = false, or leave "
-            "output_learning_rate out."
-        )
-    return found
+    return {p for p in growth_of(model).tables & of_head if p.dim() == 2 and p.requires_grad}
 
 
 def rest(
