@@ -8,7 +8,7 @@ import io
 import sys
 import types
 from collections import ChainMap
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import cloudpickle
 
@@ -36,7 +36,7 @@ class _Pickler(cloudpickle.Pickler):
     dispatch_table: ClassVar[ChainMap[type, Any]] = ChainMap(
         # What is compared by identity must not become another object.
         {CACHED: _reduce_cached, type(dataclasses.MISSING): lambda _: "MISSING"},
-        cloudpickle.Pickler.dispatch_table,
+        cast(Any, cloudpickle.Pickler.dispatch_table),
     )
 
 
