@@ -4,9 +4,9 @@
 
 Functions and classes that no import finds (those of a script or a notebook) count by their code,
 without comments and docstrings, and the globals that they name are looked at in turn. What an
-import finds counts by its name, and modules of the user's own by their code. Data count by their contents: numbers, texts, containers,
-arrays, tensors, and every object that says how it is pickled. None stands for a value that has no
-such contents, such as an open file.
+import finds counts by its name, and modules of the user's own by their code. Data count by their
+contents: numbers, texts, containers, arrays, tensors, and every object that says how it is pickled.
+None stands for a value that has no such contents, such as an open file.
 """
 
 from __future__ import annotations
