@@ -215,7 +215,7 @@ def advised(records: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Advi
 
 def test_what_to_run_next():
     assert "wide" not in advised(THREE)  # decided
-    close = rows({"plain": 0.0, "wide": 0.0012}, seeds=6)
+    close = rows({"plain": 0.0, "wide": 0.002}, seeds=6)
     more = advised(close)["wide"].more
     comparison = ablate.judge(close, **ASKED).arm("wide").comparison
     assert more is not None

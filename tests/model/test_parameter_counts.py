@@ -330,6 +330,7 @@ SLIPS: dict[tuple[str, str, str, str], tuple[float, float, str]] = {
         for corpus in ("Project Gutenberg (Holmes)", "MSR Sentence Completion")
     },
     ("001", "RNN", "", "text8 (words)"): (69.31, 70, ROUNDED_TO_TEN),
+    ("001", "IRLM", "", "text8 (words)"): (69.05, 70, ROUNDED_TO_TEN),
     **{
         ("001", model, "long-context init", "MSR Sentence Completion"): (ours, 70, NOVELS)
         for model, ours in (
@@ -394,10 +395,10 @@ def test_the_lists_name_printed_rows_only():
 
 
 def test_there_are_as_many_as_the_pages_have():
-    assert len(PRINTED) == 156
+    assert len(PRINTED) == 157
     slips = [1 for paper, c in PRINTED if (paper, c.model, c.variant, c.corpus) in SLIPS]
     elsewhere = [1 for paper, cell in PRINTED if (paper, cell.model) in ELSEWHERE]
-    assert (len(MATCHING), len(slips), len(elsewhere)) == (119, 35, 2)
+    assert (len(MATCHING), len(slips), len(elsewhere)) == (119, 36, 2)
     assert len([1 for paper, cell in PRINTED if (paper, cell.table) == ("002", "Table 1")]) == 24
 
 

@@ -45,6 +45,7 @@ def part(kind: str) -> st.SearchStrategy[Any]:
 
 
 PARTS = {each.name: part(str(each.type)) for each in fields(Attempt) if each.name in NAMES}
+PARTS["closure"] = st.dictionaries(st.text(max_size=5), MAPPINGS, max_size=3)
 COUNTS = {name: PARTS.pop(name) for name in ("epochs_before", "from_epoch")}  # always written
 GIT = st.none() | MAPPINGS
 KNOWN = {"versions": PARTS.pop("versions"), "git": GIT, "ablate_git": GIT}  # of a known machine

@@ -68,6 +68,7 @@ SLIPS = {
     ("Ensemble of 10 Variational RHNs", "base", "ptb"): (320.82, 320),
     ("Ensemble of 10 Variational RHNs", "+IOG", "ptb"): (326.83, 326),
     ("RNN", "", "folder:text8"): (69.31, 70),
+    ("IRLM", "", "folder:text8"): (69.05, 70),
     ("RNN", "no reg", "ptb"): (10.50, 10),  # R's 512 x 512 weights go just beyond a half
     ("RNN", "DO&CN", "ptb"): (10.50, 10),
 }
