@@ -12,6 +12,11 @@ import time
 from pathlib import Path
 
 BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>.*?)```", re.DOTALL)
+TABLE = re.compile(r"^```\n(?P<study>\w+@\w+) .*?^```", re.DOTALL | re.MULTILINE)
+MADE_ON = (
+    'ablate query --format csv "SELECT DISTINCT processor, kernels, ablate_commit FROM trials '
+    "WHERE study_key = '{study}'\""
+)
 LIMIT_S = 1800
 
 
@@ -29,7 +34,8 @@ def run_page(file: str, done: dict[str, bool]) -> int:
                 counts["skipped"] += 1
             else:
                 if command not in done:
-                    done[command] = runs(command)
+                    done[command], printed = runs(command)
+                    compare_digits(Path(file).read_text(), printed)
                 counts["passed" if done[command] else "failed"] += 1
     print(f"{file}: {', '.join(f'{number} {name}' for name, number in counts.items())}")
     return 1 if counts["failed"] or not counts["passed"] else 0
@@ -42,8 +48,31 @@ def commands(block: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def runs(command: str) -> bool:
+def compare_digits(page: str, printed: str) -> None:
+    """Say which rows of the page's table this machine printed with other digits, and why it may:
+    bits agree on one processor, with the same kernels."""
+    table = TABLE.search(page)
+    if table is None or f"\n{table['study']} · " not in printed:
+        return
+    rows = [line for line in table[0].splitlines() if re.search(r"\d±\d", line)]
+    other = [row for row in rows if row not in printed.splitlines()]
+    print(f"{table['study']}: {len(other)} of {len(rows)} rows of the page have other digits here")
+    for place, where in (("the page", " --results results"), ("here", "")) if other else ():
+        print(f"made on, {place}:\n{output(MADE_ON.format(study=table['study']) + where)[1]}")
+
+
+def runs(command: str) -> tuple[bool, str]:
+    """Run a command and print how it ended; return whether it succeeded, and what it printed."""
     start = time.monotonic()
+    succeeded, printed = output(command)
+    result = "ok" if succeeded else "FAILED"
+    print(f"{result} in {time.monotonic() - start:.0f} s: {command}")
+    print("\n".join(printed.splitlines()[-3:]) if succeeded else printed[-20_000:], flush=True)
+    return succeeded, printed
+
+
+def output(command: str) -> tuple[bool, str]:
+    """Run a command with this checkout's programs."""
     path = f"{Path('.venv/bin').absolute()}:{os.environ['PATH']}"
     done = subprocess.run(
         ["timeout", "--signal=INT", str(LIMIT_S), "bash", "-c", command],
@@ -53,11 +82,7 @@ def runs(command: str) -> bool:
         text=True,
         check=False,
     )
-    result = "ok" if done.returncode == 0 else "FAILED"
-    print(f"{result} in {time.monotonic() - start:.0f} s: {command}")
-    shown = done.stdout[-20_000:] if done.returncode else "\n".join(done.stdout.splitlines()[-3:])
-    print(shown, flush=True)
-    return done.returncode == 0
+    return done.returncode == 0, done.stdout
 
 
 if __name__ == "__main__":
