@@ -164,6 +164,23 @@ def test_another_value_or_code_makes_other_trials(script, tmp_path, before, afte
     assert (trials(tmp_path) == known, printed == "2.0 3.0\n") == (same, same)
 
 
+def test_a_module_that_the_task_uses_counts_by_its_code(script, tmp_path, monkeypatch):
+    module = tmp_path / "by_how_much.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    used = "from by_how_much import FACTOR, scaled\ndef used(): return scaled(FACTOR)"
+    code = "FACTOR = 2.0\ndef scaled(x):\n    return 3 * x\n"
+
+    def result(text: str) -> str:
+        module.write_text(text)
+        sys.modules.pop("by_how_much", None)
+        return script(used, TASK, RUN)
+
+    assert result(code) == result(f"# a comment\n{code}") == "6.0 7.0\n"
+    assert len(trials(tmp_path)) == 2
+    assert result(code.replace("3 *", "30 *")) == "60.0 61.0\n"
+    assert len(trials(tmp_path)) == 4
+
+
 def test_what_changed_since_the_trials_on_record_is_said(script):
     parts = [
         "FACTOR = 2.0\ndef used(): return FACTOR\n",
