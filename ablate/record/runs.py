@@ -58,14 +58,6 @@ from ablate.store.study_record import StudyRecord
 PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # characters: MLflow's limits
 OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
 BY_ARM = "arms"  # the name of a view of MLflow's: trials grouped by arm
-VIEW_BY_ARM = {  # as MLflow's page stores a view that a user shares
-    "searchFilter": "tags.`ablate.kind` = 'trial'",
-    "groupBy": {
-        "aggregateFunction": "average",
-        "groupByKeys": [{"mode": "tag", "groupByData": "arm"}],
-    },
-    "useGroupedValuesInCharts": True,
-}
 CUT = " ... (cut; whole in config.toml)"
 
 
@@ -204,7 +196,23 @@ def experiment_tags(record: StudyRecord) -> dict[str, str]:
         "mlflow.experimentKind": "custom_model_development",
         NOTE: in_utf8(note(record, "")),
         HOME: record.key,
-        f"mlflow.sharedViewState.{BY_ARM}": json.dumps(VIEW_BY_ARM),
+        f"mlflow.sharedViewState.{BY_ARM}": json.dumps(view_by_arm(record)),
+    }
+
+
+def view_by_arm(record: StudyRecord) -> dict[str, Any]:
+    """What MLflow's page stores of a view that a user shares: the trials that count in tables, by
+    arm, with the metrics that the study is judged by and shows. Trials of searches do not count."""
+    metrics = (record.metric, *record.columns)
+    shown = [f"{FINAL}{metric.key(split)}" for metric in metrics for split in metric.splits]
+    return {
+        "searchFilter": "tags.`ablate.kind` = 'trial' AND tags.in_cell = 'True'",
+        "groupBy": {
+            "aggregateFunction": "average",
+            "groupByKeys": [{"mode": "tag", "groupByData": "arm"}],
+        },
+        "selectedColumns": [f"metrics.`{tag_key(name)}`" for name in (*shown, NUM_PARAMETERS)],
+        "useGroupedValuesInCharts": True,
     }
 
 

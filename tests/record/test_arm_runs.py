@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from ablate.record import quiet
 from ablate.record.client import ClientTracking
 from ablate.record.mirror.syncing import update_mirror
 from ablate.record.mlflow_records import sync
+from ablate.record.runs import view_by_arm
 from ablate.store import course
 from ablate.store.course import ArmPoint, Point
 from ablate.store.store import Store
@@ -47,6 +49,22 @@ def two_arms(**parts: Any) -> StudyRecord:
 def histories(run: dict[str, Any]) -> dict[str, list[tuple[int, float]]]:
     history = {key: sorted(points) for key, points in run["history"].items()}
     return {key: [(step, value) for step, value, _ in points] for key, points in history.items()}
+
+
+def test_the_view_by_arm_has_the_trials_that_count_and_their_metrics(workspace):
+    tried = trial_id("mix", 9)
+    record = make_study(trials=1, searched=(tried,))
+    for identity in (FIRST, tried):
+        write(workspace.store, make_journal(identity, metrics={"valid_nll": 4.0, "test_nll": 4.1}))
+    write_study(workspace.store, record)
+    sync(workspace.store, workspace.uri, workspace.artifacts)
+    view, client = view_by_arm(record), quiet.load("mlflow.tracking").MlflowClient(workspace.uri)
+    ids = [each.experiment_id for each in client.search_experiments()]
+    found = client.search_runs(ids, filter_string=view["searchFilter"])
+    assert [run.data.tags["ablate.trial"] for run in found] == [FIRST]
+    columns = {column.removeprefix("metrics.`").rstrip("`") for column in view["selectedColumns"]}
+    assert columns == {"final_valid_nll", "final_test_nll", "num_parameters"}
+    assert columns <= found[0].data.metrics.keys()
 
 
 @pytest.mark.parametrize("via", WAYS)
