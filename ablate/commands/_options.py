@@ -29,6 +29,19 @@ STUDY = "a study's name, name@scale, or its file"
 TRIALS = "ids of finished trials (a unique prefix is enough)"
 
 
+def add_earlier(parser: argparse.ArgumentParser) -> None:
+    """Add the ways to treat trials of earlier code."""
+    earlier = parser.add_mutually_exclusive_group()
+    earlier.add_argument(
+        "--keep",
+        action="store_true",
+        help="show trials that other code, defaults or data made than today's; the table says so",
+    )
+    earlier.add_argument(
+        "--again", action="store_true", help="delete the results of such trials, and run them again"
+    )
+
+
 def add_locations(parser: argparse.ArgumentParser, *names: str) -> None:
     """Add the location options with these names, or all of them."""
     group = parser.add_argument_group("locations")

@@ -32,6 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `ablate slurm`."""
     parser.usage = "ablate slurm file [options] [-- SBATCH-OPTIONS]"
     _options.add_study(parser)
+    _options.add_earlier(parser)
     group = parser.add_argument_group("the job (further options of sbatch follow after --)")
     add = group.add_argument
     add("--nodes", type=_options.count, default=1, metavar="N", help="nodes (default: 1)")
@@ -127,6 +128,7 @@ def _study_command(options: argparse.Namespace, file: Path, workspace: Workspace
     words = [sys.executable, "-m", "ablate", "study", str(file)]
     words += [] if options.scale is None else ["--scale", options.scale]
     words += _options.overrides(options).words
+    words += [f"--{name}" for name in ("keep", "again") if getattr(options, name)]
     store = workspace.store
     locations = {
         "workspace": str(workspace.folder),

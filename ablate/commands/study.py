@@ -57,15 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="run it on seeds that it has not used, as a study of its own (N: for the Nth time)",
     )
-    earlier = parser.add_mutually_exclusive_group()
-    earlier.add_argument(
-        "--keep",
-        action="store_true",
-        help="show trials that other code, defaults or data made than today's; the table says so",
-    )
-    earlier.add_argument(
-        "--again", action="store_true", help="delete the results of such trials, and run them again"
-    )
+    _options.add_earlier(parser)
     parser.add_argument(
         "--ui", action="store_true", help="open a page that shows the study while it runs"
     )

@@ -68,7 +68,8 @@ def test_what_sbatch_is_asked_for(folder: Path) -> None:
 
 
 def test_the_study_that_the_job_runs(folder: Path) -> None:
-    lines = script(folder, "--scale", "s", "--store", "a store", "--set", "training.epochs=2")
+    words = ("--scale", "s", "--store", "a store", "--set", "training.epochs=2", "--again")
+    lines = script(folder, *words)
     line = next(line for line in lines if line.startswith("study=("))
     shown = subprocess.run(
         ["bash", "-c", f'{line}; printf "%s\\n" "${{study[@]}}"'],
@@ -82,6 +83,7 @@ def test_the_study_that_the_job_runs(folder: Path) -> None:
     assert options.file == str(folder / "x.py") and options.scale == "s"
     assert options.store == str(folder / "a store") and options.set == ["training.epochs=2"]
     assert options.workspace == str(folder / ".ablate")
+    assert options.again and not options.keep
 
 
 def test_a_script_whose_name_is_not_utf_8(folder: Path) -> None:
