@@ -27,7 +27,8 @@ from ablate.study.plan import make_plan
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Search
 from ablate.tune import local
-from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.listener import Listener
+from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from benchmarks.search_curves import MODEL, SLICE, SPACE
 from benchmarks.search_replay import Replay

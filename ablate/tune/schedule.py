@@ -20,7 +20,6 @@ from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
-from ablate.store.study_record import StudyRecord
 from ablate.study.chains import confirm_search
 from ablate.study.looked import with_history
 from ablate.study.plan import with_chains
@@ -29,6 +28,7 @@ from ablate.trial import checkpoint
 from ablate.tune.budget import Ledger
 from ablate.tune.choice import Choice
 from ablate.tune.earlier import Earlier
+from ablate.tune.listener import Listener
 from ablate.tune.looks import LooksAhead, described, look_at, with_last_look
 from ablate.tune.search.opened import OpenSearch, Searches
 from ablate.tune.shared_failure import shared_failure
@@ -43,28 +43,6 @@ DIFFERS = (
 NO_WEIGHTS = "others build on its weights, and the store has none"
 LOOP_IS_KNOWN = 2  # epochs, after which a loop has shown what it keeps
 MAY_COMPLETE = (None, Status.RUNNING, Status.COMPLETED)
-
-
-class Listener:
-    """Is notified of events, which by default it ignores; decides nothing."""
-
-    def started(self, trial: Trial) -> None:
-        """A trial is about to run."""
-
-    def progress(self, trial_id: str, epoch: Epoch | None, reached: float | None = None) -> None:
-        """A slice of a trial has ended: with an epoch or without, after `reached` epochs."""
-
-    def finished(self, trial_id: str, journal: Journal) -> None:
-        """A trial has its outcome, from this run or from an earlier one."""
-
-    def retried(self, trial_id: str, why: str) -> None:
-        """Another worker resumes a trial whose worker died."""
-
-    def note(self, text: str) -> None:
-        """The user should read this text."""
-
-    def planned(self, record: StudyRecord) -> None:
-        """The plan is known, or has grown."""
 
 
 class Schedule:

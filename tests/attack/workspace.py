@@ -23,7 +23,8 @@ from ablate.store.workspace import Workspace, open_workspace
 from ablate.study.file import load
 from ablate.study.plan import make_plan
 from ablate.tune import local
-from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.listener import Listener
+from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support.small_studies import order_in
 

@@ -14,7 +14,8 @@ from ablate.store.epoch import Epoch
 from ablate.store.outcome import Outcome, Status
 from ablate.study.file import load
 from ablate.study.plan import make_plan
-from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.listener import Listener
+from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support.small_studies import BASE, RATE_AND_WINDOW
 

@@ -16,7 +16,7 @@ from ablate.study.plan import make_plan
 from ablate.study.words import Stage
 from ablate.trial.training import compiled
 from ablate.tune import local
-from ablate.tune.schedule import Listener
+from ablate.tune.listener import Listener
 from tests.support import small_studies
 from tests.support.small_studies import order_in
 from tests.tune.test_schedule import scheduled

@@ -16,7 +16,7 @@ from ablate.study.study import Study
 from ablate.study.words import Arm, Budget, Scale, Search, Stage
 from ablate.trial import checkpoint
 from ablate.tune import local
-from ablate.tune.schedule import Listener
+from ablate.tune.listener import Listener
 from tests.support import small_studies
 from tests.support.small_studies import RATE, order_in
 from tests.tune.test_schedule import run, scheduled

@@ -11,7 +11,8 @@ from ablate.study.plan import make_plan
 from ablate.study.study import Study, check
 from ablate.study.words import Arm, Scale
 from ablate.tune import local
-from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.listener import Listener
+from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support import small_studies
 from tests.support.small_studies import new_workspace, order_in

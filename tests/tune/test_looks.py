@@ -23,7 +23,8 @@ from ablate.study.replicate import replicated
 from ablate.study.study import Study, check
 from ablate.study.words import Arm, Inherit, Scale, Search, Stage
 from ablate.tune import local
-from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.listener import Listener
+from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support.small_studies import BASE, RATE, order_in
 

@@ -43,7 +43,8 @@ from ablate.trial import run as trial_run
 from ablate.tune import local
 from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger
-from ablate.tune.schedule import Listener, Schedule
+from ablate.tune.listener import Listener
+from ablate.tune.schedule import Schedule
 from ablate.tune.search import arm
 from ablate.tune.search.arm import ArmSearch, _pruner, open_search
 from ablate.tune.search.log import _Lines

@@ -87,11 +87,7 @@ def task_command(
             f"task '{name}': the command does not name {{folder}}, so trials that run at a time "
             f"would write one {file}. Instead: pass it on, as in '--output {{folder}}'."
         )
-    own = [
-        (key, type(default), setting(default, doc=f"for {{{key}}} of the command"))
-        for key, default in settings.items()
-    ]
-    config = dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
+    config = _config(name, settings)
     # Errors show the caller's line, and the command runs in the folder of its file.
     caller = sys._getframe(1)
     source, line = Path(caller.f_code.co_filename).resolve(), caller.f_lineno
@@ -116,6 +112,15 @@ def task_command(
     run_command.command = tuple(parts), folder  # in which closures look for its scripts
     where = (str(source), line)
     task(name, config=config, metrics=metrics, version=version, where=where)(run_command)
+
+
+def _config(name: str, settings: Mapping[str, Any]) -> type:
+    """The class of a command's settings."""
+    own = [
+        (key, type(default), setting(default, doc=f"for {{{key}}} of the command"))
+        for key, default in settings.items()
+    ]
+    return dataclasses.make_dataclass(f"{name}_settings", own, frozen=True, kw_only=True)
 
 
 def _folder(file: Path) -> Path:
