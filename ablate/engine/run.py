@@ -42,11 +42,7 @@ from ablate.store.lease import Lease
 from ablate.store.leftovers import sweep, sweep_partial, temporary_folders
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, held, log_held, make_folders, open_workspace
-from ablate.study.code_files import (
-    CannotSend,
-    note_on_values,
-    with_code_files,
-)
+from ablate.study.code_files import CannotSend, note_on_values, with_code_files
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan

@@ -16,7 +16,11 @@ import pytest
 
 from ablate.config import tasks
 from ablate.errors import TrialError
+from ablate.store import journal as journals
+from ablate.store.store import Store
 from ablate.trial.provenance import trust
+from ablate.trial.provenance.changes import Changes
+from ablate.trial.provenance.closure import closure
 from ablate.trial.run import load_modules
 from ablate.trial.user import by_value
 from tests.support import small_studies
@@ -162,6 +166,20 @@ def test_another_value_or_code_makes_other_trials(script, tmp_path, before, afte
     known = trials(tmp_path)
     printed = script(*parts, edit=(before, after))
     assert (trials(tmp_path) == known, printed == "2.0 3.0\n") == (same, same)
+
+
+def test_a_script_s_trial_is_not_of_the_program_that_looks_at_it(script, tmp_path, monkeypatch):
+    script("def used(): return 2.0", TASK, RUN)
+    program = tmp_path / "ablate"  # as the command in the environment's folder of programs
+    program.write_text("import ablate.cli\n")
+    main = ModuleType("__main__")
+    main.__file__ = str(program)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    stored = Store(str(tmp_path / ".ablate" / "store"))
+    journal = journals.read(stored, max(trials(tmp_path)))
+    (attempt,) = journal.attempts
+    assert "code" not in attempt.closure and "numpy" in attempt.closure["distributions"]
+    assert "code" not in closure(journal.trial) and Changes().since(journal.trial, journal) == []
 
 
 def test_a_module_that_the_task_uses_counts_by_its_code(script, tmp_path, monkeypatch):

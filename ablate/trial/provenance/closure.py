@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.identity import Trial
+from ablate.config.tasks import MAIN, Kind
 from ablate.redaction import names_a_secret
 from ablate.trial.provenance import syntax
 from ablate.trial.provenance.imported import Found, is_own
@@ -39,10 +40,16 @@ def entries(trial: Trial) -> list[Path]:
     """The user's files that register the trial's task and techniques, or define what they run."""
     config = trial.config
     techniques = (t.file for t in config.techniques if t.is_users)
-    registers = getattr(sys.modules.get(config.kind.module), "__file__", None) or ""
-    task = (config.kind.file, registers) if config.kind.function else ()
+    task = (config.kind.file, _registering_file(config.kind)) if config.kind.function else ()
     files = (Path(file).resolve() for file in (*sorted(techniques), *task) if file)
     return [*dict.fromkeys(file for file in files if file.is_file() and is_own(str(file)))]
+
+
+def _registering_file(kind: Kind) -> str:
+    """The file of the module whose statement registers a task. Of a script's task it is the task's
+    own, since `__main__` is another file in another process."""
+    module = sys.modules.get(kind.module) if kind.module != MAIN else None
+    return getattr(module, "__file__", None) or ""
 
 
 def _sent_by_value(trial: Trial) -> set[Path]:

@@ -59,6 +59,10 @@ class Reports:
                 "run.report() was called in a process that the task has started. Instead: report "
                 "in the process that the task's function runs in."
             )
+        if checkpoint is not None and not checkpoint.exists():
+            raise TrialError(
+                f"run.report(checkpoint={str(checkpoint)!r}): there is no such file or folder."
+            )
         self.checkpoint = checkpoint
         self._numbers.put(("reported", numbers))
         if not self._turns.get():
@@ -102,8 +106,6 @@ class Reports:
 
 def read_checkpoint(place: Path) -> dict[str, Tensor]:
     """Return the bytes of a checkpoint's files by their names; of a file, its own alone."""
-    if not place.exists():
-        raise TrialError(f"run.report(checkpoint={str(place)!r}): there is no such file or folder.")
     files = [place] if place.is_file() else sorted(p for p in place.rglob("*") if p.is_file())
     return {FILE + file.relative_to(place.parent).as_posix(): _bytes(file) for file in files}
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from ablate.errors import TrialError
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from tests.trial.user.test_function import begin, run_trial, store  # noqa: F401
@@ -158,10 +157,9 @@ def test_a_checkpoint_that_is_not_there_is_named(store, tmp_path):
     def train(run):
         run.report({"valid_accuracy": 0.5}, checkpoint=tmp_path / "missing")
 
-    run = begin(train, store)
-    run.advance(seconds=1)
-    with pytest.raises(TrialError, match=r"missing.*no such file or folder"):
-        run.save()
+    outcome = run_trial(train, store).outcome
+    assert outcome.status == Status.FAILED
+    assert "missing'): there is no such file or folder." in outcome.reason
 
 
 def test_a_function_that_ignores_its_checkpoint_counts_no_epoch_twice(store, tmp_path):
