@@ -3,12 +3,12 @@
 With s = base width / width, at the start:
 
     hidden matrices    standard deviation as at the base width * sqrt(s)
+    thin matrices      standard deviation as at the base width * s
     output             logits = s (h W') + bias, where W starts as at the base width
     all others         as at the base width: word vectors (also tied ones), biases, gains
 
-Matrices with few outputs (a mixture's prior, one row for each head, the first factor of a low rank)
-start as hidden ones, where the paper's table has s: what they make starts as large at every width,
-where the table lets it fall with sqrt(s). Their rates are the table's.
+A thin matrix has outputs that do not grow (a mixture's prior, one row for each head, the first
+factor of a low rank); the paper's table calls them output weights, and so their rates are.
 
 What does not start at random (a forget gate's bias, a decay, a gain) is never scaled: `by_width`
 scales a draw's range, and not what it became. A range that a setting gives is scaled as above; one
@@ -101,7 +101,8 @@ def scale_by_width(model: Any, config: Config) -> None:
         raise CombinationError(_unknown(base, config))
     hidden = {parameter for parameter in growth.between if growth.grows[parameter][-1]}
     for parameter in model.parameters():
-        parameter.first_values = (share, 0.5 if parameter in hidden else 0.0)
+        fall = 0.5 if any(growth.grows[parameter][:-1]) else 1.0  # of a thin one: with the width
+        parameter.first_values = (share, fall if parameter in hidden else 0.0)
     if config["optimizer"].technique.build.follows_gradients:
         _scale_gradients(growth, share)
         return

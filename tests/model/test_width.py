@@ -171,7 +171,8 @@ def first_sizes(backbone, values, width, base):
 
 @pytest.mark.parametrize(("backbone", "values"), FIRST, ids=str)
 def test_first_values_are_those_of_the_base_width(backbone, values):
-    """Hidden matrices by the root of their inputs, orthogonal ones too; all others the same."""
+    """Hidden matrices by the root of their inputs, orthogonal ones too, thin ones by their inputs;
+    all others the same."""
     base, _ = first_sizes(backbone, values, NARROW, NARROW)
     wide, model = first_sizes(backbone, values, WIDE, NARROW)
     growth = growth_of(model)
@@ -179,8 +180,21 @@ def test_first_values_are_those_of_the_base_width(backbone, values):
     # RWKV-7's mu fall along the units, and depend on how many there are by their definition.
     named = [(name, p) for name, p in model.named_parameters() if ".mu_" not in name]
     for name, parameter in named:
-        expected = (NARROW / WIDE) ** 0.5 if parameter in hidden else 1.0
+        fall = 0.5 if any(growth.grows[parameter][:-1]) else 1.0
+        expected = (NARROW / WIDE) ** fall if parameter in hidden else 1.0
         assert wide[name] == pytest.approx(base[name] * expected, rel=0.25), name
+
+
+def test_thin_matrices_start_as_the_papers_output_weights():
+    """By s: a mixture's prior within a number, factors of rank 3 within 1/sqrt(units)."""
+    chosen, rank = {"backbone": "mogrifier", "head": "mos"}, {"backbone.rank": 3}
+    scaled, plain = (
+        dict(small(rank, base, chosen).model.named_parameters()) for base in (BASE, None)
+    )
+    thin = [name for name, p in plain.items() if p.shape == (3, WIDTH)]
+    assert len(thin) >= 2
+    for name, share in {"head.prior.weight": SHARE, **dict.fromkeys(thin, SHARE**0.5)}.items():
+        torch.testing.assert_close(scaled[name], plain[name] * share, msg=name)
 
 
 @pytest.mark.parametrize("head", ["softmax", "mos", "doc"])
