@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ablate.model.flow import Draw
+from ablate.model.width import first_range
 
 
 @final
 class Projection(nn.Module):
-    """x W' + b, with W and b initially uniform in +- 1/sqrt(inputs)."""
+    """x W' + b, with W and b initially uniform in +- 1/sqrt(inputs), or as muP has it."""
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool) -> None:
         super().__init__()
@@ -25,7 +26,7 @@ class Projection(nn.Module):
         return F.linear(x, self.weight, self.bias)
 
     def initialize(self, draw: Draw) -> None:
-        """Draw both parameters uniformly in +- 1/sqrt(inputs)."""
-        bound = self.weight.shape[1] ** -0.5
+        """Draw both parameters uniformly."""
         for name, parameter in self.named_parameters():
+            bound = first_range(parameter, None, self.weight.shape[1])
             parameter.data.uniform_(-bound, bound, generator=draw(name))

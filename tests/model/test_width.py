@@ -186,14 +186,16 @@ def test_first_values_are_those_of_the_base_width(backbone, values):
 
 
 def test_thin_matrices_start_as_the_papers_output_weights():
-    """By s: a mixture's prior within a number, factors of rank 3 within 1/sqrt(units)."""
+    """By s, of which 1/sqrt(units) is the half: a mixture's prior, and factors of rank 3."""
     chosen, rank = {"backbone": "mogrifier", "head": "mos"}, {"backbone.rank": 3}
     scaled, plain = (
         dict(small(rank, base, chosen).model.named_parameters()) for base in (BASE, None)
     )
     thin = [name for name, p in plain.items() if p.shape == (3, WIDTH)]
     assert len(thin) >= 2
-    for name, share in {"head.prior.weight": SHARE, **dict.fromkeys(thin, SHARE**0.5)}.items():
+    for name in ("head.prior.weight", *thin):
+        torch.testing.assert_close(scaled[name], plain[name] * SHARE**0.5, msg=name)
+    for name, share in (("head.latent_0.weight", 1.0), ("head.latent_0.bias", SHARE**-0.5)):
         torch.testing.assert_close(scaled[name], plain[name] * share, msg=name)
 
 
