@@ -13,6 +13,7 @@ from pathlib import Path
 
 BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>.*?)```", re.DOTALL)
 TABLE = re.compile(r"^```\n(?P<study>\w+@\w+) .*?^```", re.DOTALL | re.MULTILINE)
+COLUMNS = re.compile(r"^arm .*", re.MULTILINE)
 MADE_ON = (
     'ablate query --format csv "SELECT DISTINCT processor, kernels, ablate_commit FROM trials '
     "WHERE study_key = '{study}'\""
@@ -52,10 +53,11 @@ def compare_digits(page: str, printed: str) -> None:
     """Say which rows of the page's table this machine printed with other digits, and why it may:
     bits agree on one processor, with the same kernels."""
     table = TABLE.search(page)
-    if table is None or f"\n{table['study']} · " not in printed:
-        return
+    lines = printed.splitlines()
+    if table is None or not {*table[0].splitlines()[1:2], *COLUMNS.findall(table[0])} <= {*lines}:
+        return  # another table, perhaps of the same study
     rows = [line for line in table[0].splitlines() if re.search(r"\d±\d", line)]
-    other = [row for row in rows if row not in printed.splitlines()]
+    other = [row for row in rows if row not in lines]
     print(f"{table['study']}: {len(other)} of {len(rows)} rows of the page have other digits here")
     for place, where in (("the page", " --results results"), ("here", "")) if other else ():
         print(f"made on, {place}:\n{output(MADE_ON.format(study=table['study']) + where)[1]}")
