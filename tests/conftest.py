@@ -15,9 +15,6 @@ from ablate.config import registry
 from tests.support.browser import browser, tabs  # fixtures  # noqa: F401
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault(
-    "TRITON_INTERPRET", "1"
-)  # before anybody imports Triton; for its kernels only
 os.fsync = lambda handle: None  # no test outlives a power cut, and a study syncs 200 files
 settings.register_profile("untimed", deadline=None)  # tests never time, least of all a busy machine
 settings.load_profile("untimed")

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from ablate.model.triton import library
-from benchmarks.gpu import agreement, run, switched, timing, watched
-from benchmarks.gpu.case import Case, Setting, Sides, checked
+from benchmarks.gpu import agreement, run, timing, watched
+from benchmarks.gpu.case import Case, Sides, checked
 from benchmarks.gpu.pack import pack
 from tests.support import places
 
@@ -210,26 +209,6 @@ def test_another_process_goes_on_after_a_crash(tmp_path):
     first, second = json.loads((tmp_path / "out.json").read_text())["rows"]
     assert first["notes"] == ["its process was killed by signal 9 (SIGKILL)"]
     assert second["status"] == "measured"
-
-
-@pytest.mark.parametrize("case", switched.CASES, ids=[case.what for case in switched.CASES])
-def test_tritons_kernels_are_compared_with_torch(case):
-    """In Triton's interpreter."""
-    found = case.make(Setting("cpu", True, 1e12))
-    before = library.uses()["kernels"]
-    found.theirs()
-    assert library.uses()["kernels"] == before
-    found.ours()
-    assert library.uses()["kernels"] > before
-    assert "agree" in found.notes[-1]
-
-
-def test_without_triton_its_rows_say_why(monkeypatch, capsys, tmp_path):
-    monkeypatch.setitem(sys.modules, "triton", None)
-    make = switched.CASES[0].make
-    status, row, printed = rows_of(monkeypatch, capsys, tmp_path, make)
-    assert (status, row["status"]) == (0, "not run")
-    assert "Triton cannot be imported" in printed
 
 
 def test_without_the_device_it_ends_with_2(monkeypatch):

@@ -46,7 +46,6 @@ IMPORT_TECHNIQUES = {"components", "analysis"}
 TORCH = {"model", "components", "data", "trial", "study", "analysis", "tune", "commands", "testing"}
 OUTSIDE = {
     "torch": {*TORCH, "config"},
-    "triton": {"model"},
     "safetensors": {"trial", "testing"},
     "cloudpickle": {"trial"},
     "numpy": {*TORCH, "config", "parsing", "store", "compare"},

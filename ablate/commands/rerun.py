@@ -139,10 +139,6 @@ def _computed_by(journal: Journal) -> str:
 def _remedy(recorded: Journal) -> str:
     if COMPILED in recorded.computed_by:
         return "Compiled training repeats to the same bits only with the same torch and compiler."
-    on_gpu = any("triton" in way.lower() for way in recorded.last_attempt.computed_by or ())
-    if on_gpu and len(recorded.computed_by) == 1:
-        setting = "ABLATE_TRITON=on" if recorded.computed_by == {KERNELS} else "ABLATE_TRITON=off"
-        return f"To repeat it as it was recorded: {setting} ablate rerun ..."
     if recorded.computed_by == {TORCH}:
         return "To repeat it as it was recorded: ABLATE_NATIVE=off ablate rerun ..."
     if recorded.computed_by == {KERNELS}:

@@ -19,7 +19,6 @@ from benchmarks.gpu import update
 from benchmarks.gpu.agreement import compared as agreement_of_all
 from benchmarks.gpu.case import BF16_CLOSE, CLOSE, Case, Setting, Sides, checked, compiled
 from benchmarks.gpu.seeds import sides as seeds_together
-from benchmarks.gpu.switched import CASES as TRITON
 from benchmarks.gpu.table import Compared
 from benchmarks.opponents import recurrences as loops
 from benchmarks.opponents.awd import Rates, name_in_ablate
@@ -164,7 +163,6 @@ CASES = [
         )
         for short, precision in (("bf16", "bfloat16"), ("fp32", "float32"))
     ),
-    *TRITON,
     *_mixtures(33_278),
     *(_recurrence(name, what, "loop", "loop", to_reach=5.0) for name, what in WHATS.items()),
     Case(name="lstm", what=WHATS["lstm"], against="nn.LSTM (cuDNN)", make=stock_lstm, to_reach=1.0),

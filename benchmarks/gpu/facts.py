@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from ablate.model.native import library
-from ablate.model.triton import library as triton
 from ablate.store.files import cpuinfo
 from benchmarks.gpu.pack import ROOT, commit
 
@@ -30,7 +29,6 @@ def facts_of(device: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
         "kernels": library.version() if device == "cpu" else None,
-        "triton": triton.version() if triton.is_on() else None,
         "python": platform.python_version(),
         "command": sys.argv,
         "folder": str(ROOT),
@@ -44,7 +42,7 @@ def heading(facts: Mapping[str, Any]) -> str:
 
 def _heading(facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"{facts['device']}, {facts['threads']} threads"
-    versions = ("torch", "cuda", "cudnn", "driver", "triton")
+    versions = ("torch", "cuda", "cudnn", "driver")
     yield ", ".join(f"{name} {facts[name]}" for name in versions if facts[name])
     changed = ", with changes" if facts["changed"] else ""
     yield f"ablate {facts['commit'] or 'of an unknown commit'}{changed}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import sys
 import time
 import traceback
@@ -15,7 +14,6 @@ from typing import Any
 
 import torch
 
-from ablate.model.triton import library as triton
 from benchmarks.gpu import table, timing
 from benchmarks.gpu.case import Case, Setting, first_line, result_of
 from benchmarks.gpu.cases import CASES
@@ -37,7 +35,6 @@ def run(options: argparse.Namespace, start: float) -> int:
     if chosen is None:
         return 2
     torch.backends.cudnn.allow_tf32 = False  # as torch's own default for products is
-    os.environ[triton.SWITCH] = "off"  # cases that want it on switch it on
     file = Path(options.json)
     rows = table.rows_of(json.loads(file.read_text())) if options.after else []
     rate = timing.product_rate(options.device, TINY if options.tiny else LARGE)

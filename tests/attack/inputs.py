@@ -175,7 +175,6 @@ FILLED = (
 )
 VARIABLES = (
     *("ABLATE_WORKSPACE", "ABLATE_STORE", "ABLATE_SEARCHES", "MLFLOW_TRACKING_URI"),
-    "ABLATE_TRITON",
     *("SOURCE_DATE_EPOCH", "COLUMNS", "TZ", "NO_COLOR", "ABLATE_NATIVE", "ABLATE_GROUP_READABLE"),
 )
 COMMANDS = {  # command -> its own arguments, and the options that it has

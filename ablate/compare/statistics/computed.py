@@ -26,7 +26,7 @@ SUMMING = (
 ADVICE = (
     "Kernels and torch round differently, which training amplifies: that alone can move a trial by "
     "more than a perplexity point. For pairs computed alike, run all of them with kernels, or all "
-    "with ABLATE_NATIVE=off (on a GPU, ABLATE_TRITON=off)."
+    "with ABLATE_NATIVE=off."
 )
 
 

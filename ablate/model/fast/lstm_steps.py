@@ -20,7 +20,6 @@ from ablate.model.fast.precision import in_full, plainly
 from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, states_from
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import run_window
-from ablate.model.triton import library as triton
 
 
 def lstm_steps(
@@ -62,11 +61,7 @@ class _Steps(torch.autograd.Function):
         gates_TBD = MaskedProduct(weight_ih, mask_SBI).window(x_TBI, bias_D)
         h_all, c_all = states_from(h_BH, len(x_TBI)), states_from(c_BH, len(x_TBI))
         tanh_TBH = torch.empty_like(h_all[1:])
-        if triton.usable(gates_TBD, h_all, weight_hh, mask_SBH, dtypes=(torch.float32,)):
-            from ablate.model.triton.lstm import window
-
-            window(gates_TBD, h_all, c_all, tanh_TBH, weight_hh, mask_SBH)
-        elif usable(gates_TBD, h_all, weight_hh, mask_SBH):
+        if usable(gates_TBD, h_all, weight_hh, mask_SBH):
             filled = (gates_TBD, h_all, c_all, tanh_TBH)
             run_window("lstm_forward", [weight_hh], mask_SBH, tanh_TBH.shape, *filled)
         else:
@@ -83,11 +78,7 @@ class _Steps(torch.autograd.Function):
         inputs = MaskedProduct(weights[0], mask_SBI)
         recurrent = MaskedProduct(weights[1], mask_SBH)
         saved, read = (gates_TBD, h_all, c_all, tanh_TBH), (h_all, weights[1], mask_SBH, dh_TBH, dc)
-        if triton.usable(gates_TBD, *read, dtypes=(torch.float32,)):
-            from ablate.model.triton.lstm import window_back
-
-            dh, dc, da_TBD = window_back(saved, dh_TBH, dc, weights[1], mask_SBH)
-        elif usable(gates_TBD, *read):
+        if usable(gates_TBD, *read):
             da_TBD = torch.empty_like(gates_TBD)
             # The kernel moves both back to the start of the window, in place.
             dh, dc = torch.zeros_like(dc), dc.clone(memory_format=torch.contiguous_format)

@@ -29,7 +29,6 @@ from ablate.model.fast.precision import autocast_dtype, rounded
 from ablate.model.fast.product import (
     SumOfProducts,
     half_product,
-    kept_product,
     product,
     product_back,
 )
@@ -39,7 +38,6 @@ from ablate.model.native.library import usable
 from ablate.model.native.product import FEWEST_ROWS
 from ablate.model.native.softmax import exponentials_, half_slopes_
 from ablate.model.pointer import copied_targets, of_copied, with_copied
-from ablate.model.triton import library as triton
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ GPU_CHUNKS = 128  # chunks that would fill a GPU's memory
 @dataclass(frozen=True, kw_only=True)
 class Scored:
     """The scores of a chunk's targets, and the inputs of its gradient. `exponentials_KV` is e, or
-    already e - Z onehot; Triton's kernels leave the scores of the product there, and the peaks."""
+    already e - Z onehot."""
 
     log_prob_n: Tensor
     responsibility_nJ: Tensor
@@ -71,7 +69,6 @@ class Scored:
     gate_nV: Tensor | None
     tanh_KV: Tensor | None  # tanh(logit / cap)
     less_targets: bool
-    peak_K1: Tensor | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +137,9 @@ def score_targets(
     num_experts = mixture.vectors_NJE.shape[1]
     vectors_KE = mixture.vectors_NJE[rows].flatten(0, 1)
     buffer_KV = None if buffer_KV is None else buffer_KV[: len(vectors_KE)]
-    scores_KV = gate_nV = tanh_KV = peak_K1 = None
-    by_triton, in_half = takes_triton(mixture), takes_half(mixture)
-    if by_triton:
-        from ablate.model.triton.softmax import row_sums
-
-        gate_nV = _gate(mixture.gate, rows)
-        logits_KV = kept_product(vectors_KE, mixture.weight_VE, buffer_KV)
-        as_read = (logits_KV, mixture.bias_V, gate_nV, mixture.cap, targets_N[rows])
-        peak_K1, sum_K1, target_K1 = row_sums(*as_read)
-    elif in_half:
+    scores_KV = gate_nV = tanh_KV = None
+    in_half = takes_half(mixture)
+    if in_half:
         logits_KV = half_product(vectors_KE, mixture.weight_VE, buffer_KV)
         sum_K1, target_K1 = half_slopes_(logits_KV, mixture.bias_V, targets_N[rows])
     else:
@@ -173,8 +163,7 @@ def score_targets(
         scores_KV=None if gate_nV is None else scores_KV,
         gate_nV=gate_nV,
         tanh_KV=tanh_KV,
-        less_targets=in_half and not by_triton,
-        peak_K1=peak_K1,
+        less_targets=in_half,
     )
 
 
@@ -244,15 +233,8 @@ def _lowered(mixture: Mixture, dtype: torch.dtype | None) -> Mixture:
     return mixture_of(vectors, log_prior, weight, bias, *gate)
 
 
-def takes_triton(mixture: Mixture) -> bool:
-    """Return whether Triton's kernels compute this mixture."""
-    return triton.usable(*tensors_of(mixture))
-
-
 def takes_half(mixture: Mixture) -> bool:
     """Return whether a kernel for logits in bfloat16 computes this mixture."""
-    if takes_triton(mixture):
-        return mixture.weight_VE.dtype == torch.bfloat16
     plain = mixture.gate is None and mixture.cap is None
     return plain and usable(mixture.weight_VE, dtype=torch.bfloat16)
 
@@ -312,8 +294,6 @@ def _slopes(
     mixture: Mixture, scored: Scored, factor_K1: Tensor, targets_n: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """The slopes of the scores without their factor, and the gate's."""
-    if scored.peak_K1 is not None:
-        return _slopes_by_triton(mixture, scored, scored.peak_K1, factor_K1, targets_n)
     slope_KV, gate_slope_nV = scored.exponentials_KV, None
     if not scored.less_targets:
         targets_K1 = targets_n.repeat_interleave(scored.responsibility_nJ.shape[1])[:, None]
@@ -324,17 +304,6 @@ def _slopes(
     if scored.tanh_KV is not None:
         slope_KV.mul_(scored.tanh_KV.square_().neg_().add_(1))
     return slope_KV, gate_slope_nV
-
-
-def _slopes_by_triton(
-    mixture: Mixture, scored: Scored, peak_K1: Tensor, factor_K1: Tensor, targets_n: Tensor
-) -> tuple[Tensor, Tensor | None]:
-    """The same, in place of the scores."""
-    from ablate.model.triton.softmax import slopes_
-
-    as_read = (scored.exponentials_KV, mixture.bias_V, scored.gate_nV, mixture.cap, targets_n)
-    gate_slope_nV = slopes_(*as_read, peak_K1, scored.sum_K1, factor_K1)
-    return scored.exponentials_KV, gate_slope_nV
 
 
 def _gate_slopes(gate_nV: Tensor, scores_KV: Tensor, slope_KV: Tensor, factor_K1: Tensor) -> Tensor:

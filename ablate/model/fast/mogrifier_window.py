@@ -24,7 +24,6 @@ from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import summed_outer
 from ablate.model.fast.steps import each_step
 from ablate.model.native.library import usable
-from ablate.model.triton import library as triton
 
 
 def fast_window(
@@ -41,12 +40,7 @@ class _Window(torch.autograd.Function):
     def forward(ctx, capped: bool, x_TBI, h_BH, c_BH, mask_BH, *parameters):
         cell = _cell(capped, parameters)
         trace = empty_trace(x_TBI.contiguous(), h_BH, c_BH, mask_BH, cell)
-        taken = (x_TBI, h_BH, c_BH, mask_BH, *parameters)
-        if triton.usable(*taken, dtypes=(torch.float32,)):
-            from ablate.model.triton.mogrifier import window
-
-            window(mask_BH, cell, trace)
-        elif usable(x_TBI, h_BH, mask_BH, *parameters):
+        if usable(x_TBI, h_BH, mask_BH, *parameters):
             run_mogrifier("mogrifier_forward", mask_BH, cell, trace)
         else:
             _walk(x_TBI, mask_BH, cell, trace)
@@ -63,11 +57,7 @@ class _Window(torch.autograd.Function):
         slopes = empty_slopes(trace, cell)
         d_c_BH = d_c_BH.clone(memory_format=torch.contiguous_format)
         given = (d_out_TBH, d_c_BH, mask_BH, cell, trace, slopes)
-        if triton.usable(d_out_TBH, d_c_BH, mask_BH, *parameters, dtypes=(torch.float32,)):
-            from ablate.model.triton.mogrifier import window_back
-
-            d_h_BH = window_back(*given)
-        elif usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
+        if usable(d_out_TBH, d_c_BH, mask_BH, *parameters):
             d_h_BH = torch.zeros_like(d_c_BH)
             tensors = (d_out_TBH.contiguous(), d_h_BH, d_c_BH, slopes.gates, slopes.x)
             run_mogrifier("mogrifier_backward", mask_BH, cell, trace, *tensors, slopes=slopes)

@@ -71,13 +71,6 @@ def half_product(x_MK: Tensor, weight_NK: Tensor, out_MN: Tensor | None = None) 
     return torch.mm(x_MK.to(weight_NK.dtype), weight_NK.t(), out=out_MN)
 
 
-def kept_product(x_MK: Tensor, weight_NK: Tensor, out_MN: Tensor | None = None) -> Tensor:
-    """x W', [M, N], contiguous, and in half precision if W is; in the buffer as in `product`."""
-    if weight_NK.dtype.itemsize == 2:
-        return half_product(x_MK, weight_NK, out_MN)
-    return product(x_MK, weight_NK, None, out_MN).contiguous()
-
-
 def product_back(slope_KV: Tensor, weight_VE: Tensor) -> Tensor:
     """slope W, [K, E]. For wide matrices oneDNN would copy the matrix first."""
     if len(slope_KV) >= MANY_ROWS and _by_kernel(weight_VE.shape[1], slope_KV, weight_VE):

@@ -29,7 +29,6 @@ from ablate.model.fast.product import summed_outer
 from ablate.model.fast.steps import joined
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import run_window
-from ablate.model.triton import library as triton
 
 
 def fast_window(
@@ -57,11 +56,7 @@ class _Window(torch.autograd.Function):
         else:
             read_SNBH = states.new_empty(len(mask_SBH), *states[:-1].shape)
         given, filled = (first_TBD, mask_SBH, weights, biases), (states, read_SNBH, gates_LTBD)
-        if triton.usable(first_TBD, s_BH, mask_SBH, *parameters, dtypes=(torch.float32,)):
-            from ablate.model.triton.highway import window
-
-            window(*given, *filled)
-        elif usable(first_TBD, s_BH, mask_SBH, *parameters):
+        if usable(first_TBD, s_BH, mask_SBH, *parameters):
             bias_LD = torch.stack(biases) if biases else None
             reads = None if mask_SBH is None else read_SNBH
             tensors = (bias_LD, first_TBD.contiguous(), states, reads, gates_LTBD)
@@ -82,11 +77,7 @@ class _Window(torch.autograd.Function):
         d_pre_LTBD = torch.empty_like(gates_LTBD)
         d_BH = torch.zeros_like(states[0])
         both = (d_out_TBH, mask_SBH, weights, states, gates_LTBD, d_BH, d_pre_LTBD)
-        if triton.usable(d_out_TBH, states, mask_SBH, *weights, dtypes=(torch.float32,)):
-            from ablate.model.triton.highway import window_back
-
-            window_back(*both)
-        elif usable(d_out_TBH, states, mask_SBH, *weights):
+        if usable(d_out_TBH, states, mask_SBH, *weights):
             tensors = (states, gates_LTBD, d_out_TBH.contiguous(), d_BH, d_pre_LTBD)
             sizes = (num_steps, *d_BH.shape, depth)
             run_window("highway_backward", weights, mask_SBH, sizes, *tensors, back=True)

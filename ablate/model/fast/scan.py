@@ -16,7 +16,6 @@ is the same recurrence from the last step to the first. `scan_plain` is the form
 from __future__ import annotations
 
 import math
-from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -26,7 +25,6 @@ from ablate.model.fast.batched import is_batched
 from ablate.model.fast.precision import in_full, plainly
 from ablate.model.native import recurrent
 from ablate.model.native.library import usable
-from ablate.model.triton import library as triton
 
 
 def scan(a_TBH: Tensor, b_TBH: Tensor, h_BH: Tensor) -> Tensor:
@@ -80,11 +78,11 @@ def _within(a_TBH: Tensor, b_TBH: Tensor, out_CLBH: Tensor) -> Tensor:
 class _Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx, a_TBH, b_TBH, h_BH):
-        ctx.kernels = _kernels(a_TBH, b_TBH, h_BH)
-        if ctx.kernels is not None:
+        ctx.by_kernel = _takes_kernel(a_TBH, b_TBH, h_BH)
+        if ctx.by_kernel:
             out_TBH = torch.empty_like(b_TBH, memory_format=torch.contiguous_format)
             factor = _for_kernel(a_TBH, h_BH)
-            ctx.kernels.scan_forward(_laid_out(b_TBH), _laid_out(h_BH), factor, out_TBH)
+            recurrent.scan_forward(_laid_out(b_TBH), _laid_out(h_BH), factor, out_TBH)
         else:
             out_TBH = in_chunks(a_TBH, b_TBH, h_BH)
         ctx.save_for_backward(a_TBH, h_BH, out_TBH)
@@ -95,29 +93,23 @@ class _Scan(torch.autograd.Function):
     def backward(ctx, grad_TBH):  # type: ignore[override]
         a_TBH, h_BH, out_TBH = ctx.saved_tensors
         tensors = (grad_TBH, a_TBH, h_BH, out_TBH)
-        if ctx.kernels is None:
-            grad_a, delta_TBH, grad_h = _back_in_chunks(*tensors)
-        else:
-            grad_a, delta_TBH, grad_h = _back_by_kernel(ctx.kernels, *tensors)
+        back = _back_by_kernel if ctx.by_kernel else _back_in_chunks
+        grad_a, delta_TBH, grad_h = back(*tensors)
         return grad_a.sum_to_size(a_TBH.shape), delta_TBH, grad_h
 
 
-def _kernels(*tensors: Tensor) -> ModuleType | None:
-    """The module with the kernels for such tensors; None: torch computes."""
+def _takes_kernel(*tensors: Tensor) -> bool:
+    """Return whether kernels compute such tensors, and not torch."""
     dtype = torch.complex64 if tensors[1].is_complex() else torch.float32
-    if triton.usable(*tensors, dtypes=(dtype,)):
-        from ablate.model.triton import scan as on_gpu
-
-        return on_gpu
-    return recurrent if usable(*tensors, dtype=dtype) else None
+    return usable(*tensors, dtype=dtype)
 
 
 def _back_by_kernel(
-    kernels: ModuleType, grad_TBH: Tensor, a_TBH: Tensor, h_BH: Tensor, out_TBH: Tensor
+    grad_TBH: Tensor, a_TBH: Tensor, h_BH: Tensor, out_TBH: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     factor, h_BH = _for_kernel(a_TBH, h_BH), _laid_out(h_BH)
     grad_a, delta_TBH, grad_h = map(torch.empty_like, (factor, out_TBH, h_BH))
-    kernels.scan_backward(_laid_out(grad_TBH), out_TBH, h_BH, factor, delta_TBH, grad_h, grad_a)
+    recurrent.scan_backward(_laid_out(grad_TBH), out_TBH, h_BH, factor, delta_TBH, grad_h, grad_a)
     return grad_a if grad_a.dim() == 3 else grad_a[None], delta_TBH, grad_h
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -28,7 +27,6 @@ from ablate.model.fast.precision import autocast_dtype, full, rounded
 from ablate.model.fast.product import (
     NARROW,
     SumOfProducts,
-    kept_product,
     product,
     product_back,
 )
@@ -36,7 +34,6 @@ from ablate.model.fast.stored_gradients import Gradients, Needed, Tensors, with_
 from ablate.model.flow import Mixture
 from ablate.model.native import softmax as compiled
 from ablate.model.native.library import usable
-from ablate.model.triton import library as triton
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,25 +81,17 @@ class SoftTargets:
 class Buffers:
     """Buffers [n, V] that all chunks share, since first use of memory is slow.
 
-    Compiled kernels write the soft targets, the scores and t there, Triton's the soft targets;
-    torch allocates its own, and uses two buffers for intermediate results.
+    Compiled kernels write the soft targets, the scores and t there; torch allocates its own, and
+    uses two buffers for intermediate results.
     """
 
     def __init__(self, most: int, inputs: Inputs) -> None:
         like_V = inputs.weight_VE[:, 0] if inputs.bias_V is None else inputs.bias_V
         self.dtype = torch.promote_types(like_V.dtype, torch.float32)
         first = like_V.new_empty((most, len(like_V)), dtype=self.dtype)
-        self.by_triton = triton.usable(*vars(inputs).values())
-        self.kernels = self._kernels(first)  # of native/softmax.py or of triton/augmented.py
-        more = 0 if self.by_triton else 1 if self.kernels is None else 2
+        self.kernels = compiled if usable(first) else None
+        more = 1 if self.kernels is None else 2
         self._tensors = [first, *(torch.empty_like(first) for _ in range(more))]
-
-    def _kernels(self, first: Tensor) -> ModuleType | None:
-        if self.by_triton:
-            from ablate.model.triton import augmented
-
-            return augmented
-        return compiled if usable(first) else None
 
     def of(self, num_tokens: int) -> list[Tensor]:
         """Return the buffers' first rows, for a chunk of this many tokens."""
@@ -167,10 +156,7 @@ def _add_chunk(
     """The loss of a chunk; its gradients are added."""
     vectors_nE = inputs.vectors_NE[rows]
     soft = _soft_targets(inputs.words_VD, targets_n, terms.temperature, buffers)
-    if buffers.by_triton:
-        scores_nV = kept_product(vectors_nE, inputs.weight_VE)
-    else:
-        scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[-1])
+    scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[-1])
     if sums.words_VD is not None:
         _add_word_gradients(sums.words_VD, inputs.words_VD, soft, full(scores_nV), terms)
     loss, slope_nV = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V, buffers)

@@ -21,7 +21,7 @@ from ablate.store.files import cpuinfo
 
 DISTRIBUTIONS = {"ablate": errors.DISTRIBUTION}  # named otherwise than what is imported
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
-KERNELS = ("native/*.cpp", "native/*.h", "triton/*.py")  # their sources, in `ablate/model`
+KERNELS = ("native/*.cpp", "native/*.h")  # their sources, in `ablate/model`
 # What a processor computes with, of all that Linux lists.
 SETS = ("sse4_2", "fma", "avx", "asimd", "sve", "amx", "bf16", "i8mm", "f16c")
 GIT_SECONDS = 5.0  # after which a slow disk's commit is not recorded

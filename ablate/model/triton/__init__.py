@@ -1,1 +1,0 @@
-"""Kernels for GPUs, in Triton: off unless ABLATE_TRITON=on, since none was ever timed on a GPU."""
