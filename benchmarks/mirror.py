@@ -211,9 +211,9 @@ class Writer:
     """Writes trials as `ablate` records them, thousands at a time."""
 
     def __init__(self, path: Path, num_epochs: int) -> None:
-        from ablate.record.sqlite_client import _make_database
+        from ablate.record.client import make_database
 
-        _make_database(f"sqlite:///{path}", path.parent / "mlflow-artifacts")
+        make_database(f"sqlite:///{path}")
         self._path, self._num_epochs, self._written = path, num_epochs, 0
         self._random = random.Random(0)
         self._rows(lambda db: self._make_studies(db))

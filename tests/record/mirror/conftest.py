@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ablate.config.identity import Parent, Trial
-from ablate.record.mlflow_records import Recorder
-from ablate.record.sqlite_client import _make_database
+from ablate.record.client import make_database
+from ablate.record.export import Export
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
@@ -28,7 +28,7 @@ ATTEMPTED = ("computed_by", "sources", "neutral")  # options of a trial that its
 def empty_database(tmp_path_factory) -> Path:
     """MLflow's tables, made once: it takes seconds."""
     folder = tmp_path_factory.mktemp("mlflow")
-    _make_database(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    make_database(f"sqlite:///{folder / 'mlflow.db'}")
     return folder / "mlflow.db"
 
 
@@ -137,7 +137,7 @@ class Recorded:
 
     def deliver(self, record: StudyRecord) -> None:
         workspace = self.workspace
-        recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
+        recorder = Export(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
         recorder.begin()
         recorder.open()
         recorder.save_results("", {})

@@ -18,11 +18,11 @@ import pytest
 from ablate.commands.query import query as ask_records
 from ablate.compare.across.query import MirrorDamaged, ask
 from ablate.errors import RecordError, StoreError
+from ablate.record.export import Export
 from ablate.record.mirror import kinds
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
 from ablate.record.mirror.writing import _write
-from ablate.record.mlflow_records import Recorder
 from ablate.results.labels import labels_of
 from ablate.store.epoch import Epoch
 from tests.support.damage import as_new_process, flip_on_disk
@@ -366,7 +366,7 @@ def test_a_study_of_any_name_has_its_arms(recorded, rows_of, name, status):
     record = recorded.study(name, {"b": [shared]})
     if status == "running":  # its record comes with its end: until then its trials' tags count
         workspace = recorded.workspace
-        recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
+        recorder = Export(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
         recorder.open()
     assert (name, "b", 1, 4.0) in rows_of(recorded, ARMS)
 
@@ -375,7 +375,7 @@ def test_of_a_study_that_runs_only_arms_with_news_are_counted(recorded, rows_of)
     journals = {name: recorded.trial(name, CONFIG) for name in ("t1", "t2")}
     record = recorded.study("one", {"a": [journals["t1"]], "b": [journals["t2"]]})
     workspace = recorded.workspace
-    recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
+    recorder = Export(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
     recorder.open()
     assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 4.0)]
     recorded.trial("t2", CONFIG, nats=5.0, started="2026-01-03T03:04:05Z").write(workspace.store)

@@ -1,0 +1,351 @@
+"""Exports a study to an MLflow server: one experiment, one run for the study, each arm and trial.
+
+Everything is exported from the store, and can be exported again: a run is found by its tag, and
+gets what it lacks. Whatever a process killed between two calls leaves behind, the next completes.
+
+    export = Export(store, uri, record, artifacts)
+    export.begin()
+    export.open()
+    export.deliver(trial_id)      # as often as its journal changes
+    export.save_results(table, files)   # or save_pause()
+    export.close()
+
+    sync(store, uri, artifacts)     # everything that the server lacks
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ablate.errors import AblateError, DamagedError, StoreError
+from ablate.record import arm_runs, runs
+from ablate.record.places import check_uri
+from ablate.record.runs import STATUSES, StudyStatus
+from ablate.record.server import Known, Server
+from ablate.record.tracking import HOME, MARK, STUDY_RUN, TRIAL, Away, Refused, RunToWrite
+from ablate.results.labels import Label, labels_of
+from ablate.results.settings import Found, winning_settings
+from ablate.store import course, study_record, trial_files
+from ablate.store import journal as journals
+from ablate.store.journal import Journal
+from ablate.store.outcome import Status
+from ablate.store.store import Store, damaged
+from ablate.store.study_record import StudyRecord
+
+
+@dataclass
+class Delivery:
+    """What came of an export: which trials the server lacks, and why."""
+
+    delivered: int = 0
+    undelivered: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # trial -> error message
+    reason: str | None = None  # why the server lacks something
+    error: AblateError | None = None  # which ended the export
+
+    @property
+    def complete(self) -> bool:
+        """Return whether the server has everything."""
+        return not (self.undelivered or self.refused or self.reason or self.error)
+
+
+class Export:
+    """Exports one study to one server. May be retried after it raises `Away`."""
+
+    def __init__(
+        self,
+        store: Store,
+        uri: str,
+        record: StudyRecord,
+        artifacts: str | Path,
+        server: Server | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """`on_progress` gets the numbers of trials: delivered so far, and in all."""
+        self.store, self.uri = store, check_uri(uri)
+        self._artifacts, self._opened = Path(artifacts), server
+        self._on_progress = on_progress or (lambda _done, _of: None)
+        self._results = f"studies/{record.key}/results"
+        self._experiment = self._parent = ""
+        self._statuses: dict[str, Status] = {}  # of the trials whose journals were read
+        self._shown: set[str] = set()  # trials that are done, and that the server has
+        self.progress_at = time.monotonic()
+        self.update(record)
+
+    def update(self, record: StudyRecord) -> None:
+        """Replace the study's record: a search may have added trials."""
+        self._labels = labels_of(record)
+        self.record = record
+
+    def begin(self) -> None:
+        """Note that the study is running."""
+        self._save_state(StudyStatus.RUNNING, started=self._state().get("started") or _now())
+
+    def open(self, status: StudyStatus = StudyStatus.RUNNING, *, only_new: bool = False) -> None:
+        """Find or make the experiment, the study's run and those of its arms.
+
+        `only_new`: a run that is there keeps its status.
+        """
+        tags = runs.experiment_tags(self.record)
+        self._experiment = self._server.open_experiment(self.record.key, tags)
+        study = (STUDY_RUN, self.record.key)
+        if not only_new or self._server.known(study) is None:
+            self._put_study(status)
+        self._put_arms(status, self._server.known(study).run_id)
+        self._parent = self._server.known(study).run_id
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the study has its run on the server."""
+        return bool(self._parent)
+
+    @property
+    def page(self) -> str:
+        """The end of the URL of the study's page in MLflow: its trials, grouped by arm."""
+        return runs.view_page(self._experiment) if self._experiment else ""
+
+    def backlog(self) -> list[str]:
+        """The trials whose journals hold more than the server has."""
+        return [trial for trial in self.record.trial_ids() if self._differs(trial)]
+
+    def changed(self, trial_id: str) -> None:
+        """Note that the trial's journal has changed since it was compared."""
+        self._shown.discard(trial_id)
+
+    def _differs(self, trial_id: str) -> bool:
+        """A trial that is done is read once: a store may have thousands, and may be far away."""
+        if trial_id in self._shown:
+            return False
+        if self._known(trial_id) is None:  # its export reads it
+            return self.store.exists(journals.key(trial_id))
+        self._shown.add(trial_id)  # before it is read, so that no change after that is missed
+        differs, is_done = True, False
+        with contextlib.suppress(DamagedError):  # its export says so
+            journal = self._read(trial_id)
+            differs = journal is not None and not self._is_there(journal, running=False)
+            is_done = journal is not None and journal.is_done
+        if differs or not is_done:
+            self._shown.discard(trial_id)
+        return differs
+
+    def _read(self, trial_id: str) -> Journal | None:
+        self.progress_at = time.monotonic()
+        journal = journals.read(self.store, trial_id)
+        if journal is not None:
+            self._statuses[trial_id] = runs.status_of(journal, running=False)
+        return journal
+
+    def _is_there(self, journal: Journal, running: bool) -> bool:
+        """Return whether the trial's run shows the journal, or is one that somebody deleted."""
+        known = self._known(journal.trial.id)
+        status = STATUSES[runs.status_of(journal, running)]
+        return (
+            known is not None
+            and known.shows(runs.mark_of(journal, running), status)
+            and (self._is_home(known) or runs.also_in(self.record) in known.tags)
+        )
+
+    def _known(self, trial_id: str) -> Known | None:
+        return self._opened and self._opened.known((TRIAL, trial_id))
+
+    def _is_home(self, known: Known) -> bool:
+        return known.tags.get(HOME) == self.record.key
+
+    def deliver(self, trial_id: str, running: bool = False, ended: bool = False) -> bool:
+        """Make the trial's run match its journal; False if there was nothing to deliver.
+
+        `running`: whether a trial without an outcome is running now; `ended`: whether only a trial
+        with an outcome is delivered.
+        """
+        journal = self._read(trial_id)
+        if journal is None or (ended and journal.outcome is None):
+            return False
+        if self._is_there(journal, running):
+            return False
+        label = self._labels.get(trial_id)
+        files = trial_files.read(self.store, trial_id) if journal.outcome else {}
+        run = runs.trial_run(self.record, self._parent_of(label), journal, label, running, files)
+        written = self._server.put(self._experiment, run)
+        self.progress_at = time.monotonic()
+        return written
+
+    def _parent_of(self, label: Label | None) -> str:
+        """The run that holds a trial's: its arm's, or the study's if the study has no such arm."""
+        arm = label and self._server.known(arm_runs.identity_of(self.record, label.arm))
+        return arm.run_id if arm else self._parent
+
+    def deliver_all(self, trial_ids: Sequence[str], *, ended: bool = False) -> Delivery:
+        """Deliver these trials; one that the server refuses does not block the others."""
+        result, num = Delivery(), len(trial_ids)
+        for done, trial_id in enumerate(trial_ids, 1):
+            try:
+                result.delivered += self.deliver(trial_id, ended=ended)
+            except (Refused, StoreError) as error:
+                result.refused[trial_id] = str(error)
+            self._on_progress(done, num)
+        return result
+
+    def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
+        """Save the results in the store, so that they can be delivered later.
+
+        Meanwhile no hashes are stored: after a kill, some files are older than others, not damaged.
+        """
+        self._save_state(StudyStatus.RUNNING, hashes={})
+        hashes = {}
+        for name, data in artifacts.items():
+            content = data if isinstance(data, bytes) else data.encode()
+            self.store.write_as_is(f"{self._results}/files/{name}", content)
+            hashes[name] = hashlib.sha256(content).hexdigest()
+        details = {"table": table_markdown, "artifacts": list(artifacts), "hashes": hashes}
+        self._save_state(StudyStatus.FINISHED, **details)
+
+    def save_pause(self) -> None:
+        """Mark the study's run as stopped, to be resumed."""
+        self._save_state(StudyStatus.INTERRUPTED)
+
+    @property
+    def idle_status(self) -> StudyStatus:
+        """The study's status when no process runs it."""
+        finished = self.record.imported or self._state().get("status") == StudyStatus.FINISHED
+        return StudyStatus.FINISHED if finished else StudyStatus.INTERRUPTED
+
+    def close(self) -> Delivery:
+        """Deliver all trials, and the study's run with its current status."""
+        result = self.deliver_all(self.backlog())
+        # Of a killed driver, or of trials that are no longer in the study.
+        self.deliver_all(self._server.running(self._experiment))
+        self._put_arms(self.idle_status, self._parent)
+        self._put_study(self.idle_status)
+        return result
+
+    def deliver_finished(self) -> Delivery:
+        """Deliver the finished trials of a study that another process runs."""
+        return self.deliver_all(self.backlog(), ended=True)
+
+    def deliver_course(self) -> None:
+        """Bring the study's numbers so far to its run and to those of its arms."""
+        self._put_arms(StudyStatus.RUNNING, self._parent)
+        self._put_study(StudyStatus.RUNNING)
+        self.progress_at = time.monotonic()
+
+    def _put_arms(self, status: StudyStatus, parent: str) -> None:
+        """Bring the runs of arms to the server that it has otherwise, or not at all."""
+        start = self._state().get("started") or _now()
+        found = {} if status == StudyStatus.RUNNING else self._found()
+        points = course.read(self.store, self.record.key)
+        self._put(arm_runs.arm_runs(self.record, parent, status, start, points, found))
+
+    def _put(self, wanted: Iterable[RunToWrite]) -> None:
+        """Bring runs to the server that do not show all that these do."""
+        for run in wanted:
+            known = self._server.known(run.identity)
+            if known is None or not (known.is_active and known.shows(run.tags[MARK], run.status)):
+                self._server.put(self._experiment, run)
+
+    def _found(self) -> Found:
+        """What the searches found. Of older records, only all trials say which fields vary."""
+        searches = self.record.searches
+        chosen = [search.chosen for search in searches if search.chosen is not None]
+        old = [trial for search in searches if not search.rows for trial in search.trials]
+        return winning_settings(self.record, journals.read_all(self.store, [*chosen, *old]))
+
+    def _put_study(self, status: StudyStatus) -> None:
+        state = self._state()
+        start = state.get("started") or _now()
+        ended = status != StudyStatus.RUNNING
+        table = state.get("table", "") if ended else ""
+        files = self._files(state) if ended else {}
+        values = arm_runs.study_values(self.record, course.read(self.store, self.record.key))
+        counts = self._counts()
+        self._put([runs.study_run(self.record, status, start, files, table, counts, values)])
+
+    def _files(self, state: Mapping[str, Any]) -> dict[str, bytes]:
+        stored = {name: self._file(name, state) for name in state.get("artifacts", [])}
+        files = {name: data for name, data in stored.items() if data is not None}
+        if elsewhere := self._elsewhere():
+            files["reused_trials.csv"] = runs.reused_table(elsewhere)
+        return files
+
+    def _elsewhere(self) -> list[list[str]]:
+        """The trials whose runs belong to another study: id, name here, that study, run id."""
+        known = ((trial, self._known(trial)) for trial in sorted(self._labels))
+        return [
+            [trial, self._labels[trial].name, run.tags.get(HOME, ""), run.run_id]
+            for trial, run in known
+            if run is not None and not self._is_home(run)
+        ]
+
+    def _file(self, name: str, state: Mapping[str, Any]) -> bytes | None:
+        """One file of the results; older versions and killed drivers store no hash."""
+        key = f"{self._results}/files/{name}"
+        data, expected = self.store.read_as_is(key), state.get("hashes", {}).get(name)
+        if data is not None and expected not in (None, hashlib.sha256(data).hexdigest()):
+            raise damaged(self.store, key, "its hash is not the one that was stored")
+        return data
+
+    def _counts(self) -> dict[str, int]:
+        """The number of trials by status."""
+        trials = self.record.trial_ids()
+        return dict(Counter(self._statuses.get(trial, Status.LEFT) for trial in trials))
+
+    def _state(self) -> dict[str, Any]:
+        return self.store.read_json(f"{self._results}/state.json") or {}
+
+    def _save_state(self, status: StudyStatus, **details: Any) -> None:
+        state = {**self._state(), "status": status, **details}
+        self.store.write_json(f"{self._results}/state.json", state)
+
+    @property
+    def _server(self) -> Server:
+        self._opened = self._opened or Server(self.uri, self._artifacts)
+        return self._opened
+
+
+def sync(
+    store: Store,
+    uri: str,
+    artifacts: str | Path,
+    running: Collection[str] = (),
+    on_progress: Callable[[str, int, int], None] | None = None,
+    keys: Sequence[str] | None = None,
+) -> dict[str, Delivery]:
+    """Export what a server lacks of the studies with these keys, or of every one in the store.
+
+    `running`: the studies that another process runs now. Only their finished trials are delivered;
+    that process delivers the others and the study's run. An error of one study holds up no other.
+    `on_progress` gets the study, and the numbers of its trials: delivered so far, and in all.
+    """
+    server = Server(uri, Path(artifacts))
+
+    def deliver(key: str) -> Delivery:
+        record = study_record.read(store, key)
+        of_study = None if on_progress is None else partial(on_progress, key)
+        export = Export(store, uri, record, artifacts, server, of_study)
+        status = StudyStatus.RUNNING if key in running else export.idle_status
+        export.open(status, only_new=True)
+        return export.deliver_finished() if key in running else export.close()
+
+    wanted = study_record.names(store) if keys is None else keys
+    return {key: _or_error(deliver, key) for key in wanted}
+
+
+def _or_error(deliver: Callable[[str], Delivery], key: str) -> Delivery:
+    """The delivery of a study, perhaps with its error; if the server is away, none is tried."""
+    try:
+        return deliver(key)
+    except Away:
+        raise
+    except AblateError as error:
+        return Delivery(error=error)
+
+
+def _now() -> int:
+    return round(1000 * time.time())
