@@ -6,18 +6,13 @@ results are `final_<name>`, so that a trial stopped early has no value where fin
 
 from __future__ import annotations
 
-import calendar
 import csv
 import dataclasses
 import hashlib
 import io
 import json
-import math
-import re
 import time
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from functools import lru_cache
 from typing import Any
 
 from ablate.config.identity import digest
@@ -49,7 +44,7 @@ from ablate.results.facts import (
     tags_of,
 )
 from ablate.results.labels import Label
-from ablate.store.attempt import Attempt
+from ablate.results.rows import StudyStatus, status_of, tag_key, times_of
 from ablate.store.journal import Journal
 from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
@@ -59,14 +54,6 @@ PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # characters: MLflow's limits
 OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
 BY_ARM = "arms"  # the name of a view of MLflow's: trials grouped by arm
 CUT = " ... (cut; whole in config.toml)"
-
-
-class StudyStatus(StrEnum):
-    """Where a study stands."""
-
-    RUNNING = "running"
-    INTERRUPTED = "interrupted"
-    FINISHED = "finished"
 
 
 # A study's "running" and "interrupted" are equal to a trial's, and so found here too.
@@ -79,11 +66,6 @@ STATUSES = {
     Status.RUNNING: RUNNING,
     StudyStatus.FINISHED: FINISHED,
 }
-
-
-def status_of(journal: Journal, running: bool) -> Status:
-    """Return a trial's status; a trial without an outcome is `running` or was interrupted."""
-    return journal.status or (Status.RUNNING if running else Status.INTERRUPTED)
 
 
 def mark_of(journal: Journal, running: bool) -> str:
@@ -239,13 +221,6 @@ def reused_table(rows: list[list[str]]) -> bytes:
     return _csv(("trial", "name", "study", "run_id"), rows)
 
 
-@lru_cache(maxsize=10_000)  # every trial of a study has the same names
-def tag_key(text: str) -> str:
-    """A name that MLflow accepts as (part of) the key of a tag, a param or a metric."""
-    text = re.sub(r"\[(\d+)\]", r".\1", text).replace("@", ".")
-    return re.sub(r"[^\w\-./ ]", "_", text)
-
-
 def _home(parent: str, told: Told) -> dict[str, Any]:
     """The tags with which a study labels a trial."""
     own = {PARENT_RUN: parent, RUN_NAME: told.label.name}
@@ -326,23 +301,8 @@ def _metric_values(journal: Journal, start: int) -> list[MetricValue]:
 
 
 def _times(journal: Journal) -> tuple[int, int]:
-    """When a trial started, or started over, and when it ended, in milliseconds."""
-    if not journal.attempts:
-        return _now(), _now()
-    # After an attempt whose weights were lost, the trial started over: earlier ones do not count.
-    lost = [n for n, a in enumerate(journal.attempts[:-1], 1) if a.lost_digest is not None]
-    first, last = journal.attempts[lost[-1] if lost else 0], journal.attempts[-1]
-    seconds = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
-    before = seconds[last.from_epoch] if last.from_epoch < len(seconds) else 0.0
-    resumed, worked = _milliseconds(last), math.ceil(1000 * (seconds[-1] - before))
-    start = _milliseconds(first)
-    evaluated = math.ceil(1000 * ((journal.outcome and journal.outcome.seconds) or 0.0))
-    return start, max(resumed + max(0, worked), start + evaluated)
-
-
-def _milliseconds(attempt: Attempt) -> int:
-    """When an attempt started."""
-    return 1000 * calendar.timegm(time.strptime(attempt.started or "", "%Y-%m-%dT%H:%M:%SZ"))
+    start, end = times_of(journal)
+    return _now() if start is None else start, _now() if end is None else end
 
 
 def _now() -> int:
