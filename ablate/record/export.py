@@ -30,7 +30,7 @@ from ablate.record import arm_runs, runs
 from ablate.record.places import check_uri
 from ablate.record.runs import STATUSES, StudyStatus
 from ablate.record.server import Known, Server
-from ablate.record.tracking import HOME, MARK, STUDY_RUN, TRIAL, Away, Refused, RunToWrite
+from ablate.record.tracking import HOME, MARK, ROW, STUDY_RUN, TRIAL, Away, Refused, RunToWrite
 from ablate.results.labels import Label, labels_of
 from ablate.results.settings import Found, winning_settings
 from ablate.store import course, study_record, trial_files
@@ -99,8 +99,8 @@ class Export:
         study = (STUDY_RUN, self.record.key)
         if not only_new or self._server.known(study) is None:
             self._put_study(status)
-        self._put_arms(status, self._server.known(study).run_id)
-        self._parent = self._server.known(study).run_id
+        self._put_arms(status, parent := self._run_id(study))
+        self._parent = parent
 
     @property
     def is_open(self) -> bool:
@@ -151,6 +151,7 @@ class Export:
             known is not None
             and known.shows(runs.mark_of(journal, running), status)
             and (self._is_home(known) or runs.also_in(self.record) in known.tags)
+            and (not known.is_active or ROW in known.tags)  # which older versions did not write
         )
 
     def _known(self, trial_id: str) -> Known | None:
@@ -179,8 +180,12 @@ class Export:
 
     def _parent_of(self, label: Label | None) -> str:
         """The run that holds a trial's: its arm's, or the study's if the study has no such arm."""
-        arm = label and self._server.known(arm_runs.identity_of(self.record, label.arm))
-        return arm.run_id if arm else self._parent
+        arm = label and self._run_id(arm_runs.identity_of(self.record, label.arm))
+        return arm or self._parent
+
+    def _run_id(self, identity: tuple[str, str]) -> str:
+        known = self._server.known(identity)
+        return "" if known is None else known.run_id
 
     def deliver_all(self, trial_ids: Sequence[str], *, ended: bool = False) -> Delivery:
         """Deliver these trials; one that the server refuses does not block the others."""

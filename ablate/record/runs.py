@@ -18,6 +18,7 @@ from typing import Any
 from ablate.config.identity import digest
 from ablate.record.tracking import (
     ALSO_IN,
+    EPOCHS,
     FAILED,
     FINAL,
     FINISHED,
@@ -27,9 +28,12 @@ from ablate.record.tracking import (
     NOTE,
     NUM_PARAMETERS,
     PARENT_RUN,
+    ROW,
     RUN_NAME,
     RUNNING,
+    STUDY,
     STUDY_RUN,
+    TAG_LENGTH,
     TRIAL,
     Dataset,
     MetricValue,
@@ -44,13 +48,20 @@ from ablate.results.facts import (
     tags_of,
 )
 from ablate.results.labels import Label
-from ablate.results.rows import StudyStatus, status_of, tag_key, times_of
+from ablate.results.rows import (
+    StudyStatus,
+    epoch_columns,
+    status_of,
+    tag_key,
+    times_of,
+    trial_row,
+)
 from ablate.store.journal import Journal
 from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import StudyRecord
 
-PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # characters: MLflow's limits
+PARAM_LENGTH = 6000  # characters: MLflow's limit
 OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
 BY_ARM = "arms"  # the name of a view of MLflow's: trials grouped by arm
 CUT = " ... (cut; whole in config.toml)"
@@ -77,11 +88,6 @@ def mark_of(journal: Journal, running: bool) -> str:
     started = [attempt.started for attempt in journal.attempts]
     shown = digest(without_nan([outcome and outcome.to_plain(), started]))[:8]
     return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}:{shown}"
-
-
-def status_of_mark(mark: str) -> str:
-    """The status of a run that is complete up to its mark."""
-    return STATUSES[Status(mark.partition(":")[0])]
 
 
 def also_in(record: StudyRecord) -> str:
@@ -115,6 +121,10 @@ def trial_run(
         metric_values=_metric_values(journal, start),
         artifacts={} if status == Status.RUNNING else _artifacts(journal, files or {}),
         dataset=None if status == Status.RUNNING else _dataset(journal),
+        plain={
+            ROW: trial_row(record, journal, label, running=running),
+            EPOCHS: epoch_columns(journal),
+        },
     )
 
 
@@ -129,7 +139,8 @@ def study_run(
 ) -> RunToWrite:
     """The run of a study: its question, command, table, and numbers by finished trials."""
     tags = _tags(_study_facts(record, status, table, counts))
-    artifacts = {**results, "study.json": _json(dataclasses.asdict(record))}
+    plain = in_utf8(without_nan(dataclasses.asdict(record)))
+    artifacts = {**results, "study.json": _json(plain)}
     if table:
         artifacts["table.md"] = table.encode()
     return RunToWrite(
@@ -138,9 +149,10 @@ def study_run(
         start=start,
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
-        tags=tags | {MARK: f"{status}:{_digest(tags, artifacts, metric_values)}"},
+        tags=tags | {MARK: f"{status}:{_digest({STUDY: '', **tags}, artifacts, metric_values)}"},
         metric_values=metric_values,
         artifacts={} if status == StudyStatus.RUNNING else artifacts,
+        plain={STUDY: plain},
     )
 
 

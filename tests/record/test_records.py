@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,10 @@ import pytest
 
 from ablate.commands.sync import sync_records
 from ablate.errors import DamagedError
-from ablate.record import export, quiet, server
+from ablate.record import export, quiet, server, tracking
 from ablate.record.export import Export, sync
 from ablate.record.server import Server
-from ablate.record.tracking import Away
+from ablate.record.tracking import EPOCHS, ROW, STUDY, TRIAL, Away, in_one
 from ablate.store import journal as journals
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
@@ -644,3 +645,53 @@ def test_a_shared_trial_is_asked_of_the_other_studys_experiment(workspace) -> No
     _put_back(workspace, copy)
     finish(_opened(workspace, mine))
     assert "ablate.also_in.second.laptop" in trial_runs(workspace.uri)[FIRST]["tags"]
+
+
+def test_a_trial_s_run_has_its_typed_row_and_its_epochs(workspace) -> None:
+    write(workspace.store, make_journal(FIRST))
+    finish(_opened(workspace, make_study(trials=1)))
+    tags = _run(workspace)["tags"]
+    row = json.loads(in_one(ROW, tags))
+    assert (row["facts"]["seed"], row["facts"]["in_cell"]) == (7, True)
+    assert row["config"]["backbone.units"] == "[20, 10]" and row["results"]["test_ppl"] == 31.0
+    assert json.loads(in_one(EPOCHS, tags))["valid_ppl"] == [100.0, 50.0, 100 / 3]
+    study = study_runs(workspace.uri)["mix@laptop"]
+    whole = json.loads(artifact(study, "study.json"))
+    assert json.loads(in_one(STUDY, study["tags"])) == whole and whole["name"] == "mix"
+
+
+def test_a_row_that_is_too_long_for_a_tag_is_cut_and_joined(workspace) -> None:
+    """And none of its parts stays when the trial starts over with fewer epochs."""
+    for day, epochs in ((1, 2000), (2, 1)):
+        journal = make_journal(FIRST, epochs)
+        journal.note(started=f"2026-01-0{day}T00:00:00Z")
+        write(workspace.store, journal)
+        finish(_opened(workspace, make_study(trials=1)))
+        (run,) = (run for run in _active(workspace) if "ablate.trial" in run["tags"])
+        assert json.loads(in_one(EPOCHS, run["tags"]))["epoch"] == [*range(1, epochs + 1)]
+        assert bool(run["tags"].get(f"{EPOCHS}.2")) == (epochs > 1)
+
+
+def test_a_guest_leaves_a_trial_s_row_the_labels_of_its_home(workspace) -> None:
+    """The second study runs a trial of the first again, which had failed."""
+    mine = replace(make_study(trials=1), name="second")
+    write(workspace.store, make_journal(FIRST, 1, "failed"))
+    finish(_opened(workspace, make_study(trials=1)))
+    write(workspace.store, make_journal(FIRST))
+    finish(_opened(workspace, mine))
+    facts = json.loads(in_one(ROW, _run(workspace)["tags"]))["facts"]
+    assert (facts["status"], facts["study"]) == ("completed", "mix")
+
+
+def test_a_run_of_an_older_version_gets_its_row(workspace, monkeypatch) -> None:
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, make_study(trials=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(tracking, "in_parts", lambda _name, _text: {})
+        patch.setattr(export, "ROW", TRIAL)
+        finish(_opened(workspace, make_study(trials=1)))
+    patched = trial_runs(workspace.uri)[FIRST]
+    assert ROW not in patched["tags"]
+    assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].delivered == 1
+    run = trial_runs(workspace.uri)[FIRST]
+    assert ROW in run["tags"] and run["history"] == patched["history"]

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ablate.compare.across.query import ask
+from ablate.record.export import sync
 from ablate.record.mirror.syncing import update_mirror
-from ablate.record.mlflow_records import sync
 from ablate.results.labels import labels_of
 from ablate.results.rows import StudyStatus, epoch_columns, study_row, trial_row
 from ablate.store import journal as journals
