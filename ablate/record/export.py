@@ -269,8 +269,9 @@ class Export:
         table = state.get("table", "") if ended else ""
         files = self._files(state) if ended else {}
         values = arm_runs.study_values(self.record, course.read(self.store, self.record.key))
-        counts = self._counts()
-        self._put([runs.study_run(self.record, status, start, files, table, counts, values)])
+        counts, marks = self._counts(), self._marks()
+        study = runs.study_run(self.record, status, start, files, table, counts, values, marks)
+        self._put([study])
 
     def _files(self, state: Mapping[str, Any]) -> dict[str, bytes]:
         stored = {name: self._file(name, state) for name in state.get("artifacts", [])}
@@ -300,6 +301,10 @@ class Export:
         """The number of trials by status."""
         trials = self.record.trial_ids()
         return dict(Counter(self._statuses.get(trial, Status.LEFT) for trial in trials))
+
+    def _marks(self) -> list[str]:
+        known = (self._known(trial) for trial in self.record.trial_ids())
+        return [run.tags.get(MARK, "") for run in known if run is not None]
 
     def _state(self) -> dict[str, Any]:
         return self.store.read_json(f"{self._results}/state.json") or {}

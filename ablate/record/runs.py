@@ -136,20 +136,25 @@ def study_run(
     table: str,
     counts: Mapping[str, int],
     metric_values: Sequence[MetricValue] = (),
+    marks: Sequence[str] = (),
 ) -> RunToWrite:
-    """The run of a study: its question, command, table, and numbers by finished trials."""
+    """The run of a study: its question, command, table, and numbers by finished trials.
+
+    `marks`: of its trials' runs. A reader of the server has to read them again if one has changed.
+    """
     tags = _tags(_study_facts(record, status, table, counts))
     plain = in_utf8(without_nan(dataclasses.asdict(record)))
     artifacts = {**results, "study.json": _json(plain)}
     if table:
         artifacts["table.md"] = table.encode()
+    shown = _digest({STUDY: "", **tags, MARK: " ".join(marks)}, artifacts, metric_values)
     return RunToWrite(
         identity=(STUDY_RUN, record.key),
         status=STATUSES[status],
         start=start,
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
-        tags=tags | {MARK: f"{status}:{_digest({STUDY: '', **tags}, artifacts, metric_values)}"},
+        tags=tags | {MARK: f"{status}:{shown}"},
         metric_values=metric_values,
         artifacts={} if status == StudyStatus.RUNNING else artifacts,
         plain={STUDY: plain},

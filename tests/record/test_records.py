@@ -695,3 +695,15 @@ def test_a_run_of_an_older_version_gets_its_row(workspace, monkeypatch) -> None:
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].delivered == 1
     run = trial_runs(workspace.uri)[FIRST]
     assert ROW in run["tags"] and run["history"] == patched["history"]
+
+
+def test_a_trial_that_is_exported_again_changes_its_study_s_run(workspace) -> None:
+    """By which a reader of the server learns of it."""
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    write_study(workspace.store, make_study())
+    tags = []
+    for journal in (make_journal(FIRST), make_journal(FIRST), _another_run(FIRST)):
+        write(workspace.store, journal)
+        sync(workspace.store, workspace.uri, workspace.artifacts)
+        tags.append(study_runs(workspace.uri)["mix@laptop"]["tags"])
+    assert tags[0] == tags[1] != tags[2]
