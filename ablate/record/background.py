@@ -29,7 +29,7 @@ LIVE_SECONDS = 10.0  # between two deliveries of running trials, and of the stud
 COURSE_SHARE = 20  # the study's numbers take at most a twentieth of the time
 BACKOFF_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # between attempts; then always the last
 STALL_SECONDS = 10.0  # at the end: give up after this long without progress ...
-CLOSE_SECONDS = 120.0  # ... or this long in all
+CLOSE_SECONDS = 60.0  # ... or this long in all, some hundred trials in a database
 
 
 class BackgroundExport:
@@ -46,7 +46,7 @@ class BackgroundExport:
     ) -> None:
         """`take_stock` puts the study's numbers so far into the store, if there are new ones."""
         self._export = Export(store, uri, record, artifacts)
-        self._export.begin()
+        self._export.results.begin()
         self._on_trouble, self._take_stock = on_trouble, take_stock
         self._changed = threading.Condition()
         self._due: dict[str, bool] = {}  # trials whose journals have changed: have they ended?
@@ -78,7 +78,7 @@ class BackgroundExport:
     def finish(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> Delivery:
         """Deliver all trials and the study's results, as far as the server allows in time."""
         try:
-            self._export.save_results(table_markdown, artifacts)
+            self._export.results.save(table_markdown, artifacts)
         finally:
             delivery = self._join()
         return delivery
@@ -86,7 +86,7 @@ class BackgroundExport:
     def pause(self) -> Delivery:
         """Deliver all trials, and leave no run marked as running, and no thread."""
         try:
-            self._export.save_pause()
+            self._export.results.pause()
         finally:
             delivery = self._join()
         return delivery
@@ -111,14 +111,18 @@ class BackgroundExport:
             now = time.monotonic()
             stalled = now - max(start, self._export.progress_at)
             if stalled > STALL_SECONDS or now - start > CLOSE_SECONDS:
-                self._result.reason = self._result.reason or (
-                    f"{redacted(self._export.uri)} has not answered for {stalled:.0f} s."
-                )
+                self._result.reason = self._result.reason or self._late(stalled)
                 break
             self._thread.join(0.1)
         if self._result.reason is not None:
             self._result.undelivered = self._export.backlog()
         return self._result
+
+    def _late(self, stalled: float) -> str:
+        how = f"has not answered for {stalled:.0f} s."
+        if stalled <= STALL_SECONDS:
+            how = f"takes longer than {CLOSE_SECONDS:.0f} s."
+        return f"{redacted(self._export.uri)} {how}"
 
     def _work(self) -> None:
         self._wait(OPENING_SECONDS)

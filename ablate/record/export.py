@@ -4,10 +4,10 @@ Everything is exported from the store, and can be exported again: a run is found
 gets what it lacks. Whatever a process killed between two calls leaves behind, the next completes.
 
     export = Export(store, uri, record, artifacts)
-    export.begin()
+    export.results.begin()
     export.open()
     export.deliver(trial_id)      # as often as its journal changes
-    export.save_results(table, files)   # or save_pause()
+    export.results.save(table, files)   # or pause()
     export.close()
 
     sync(store, uri, artifacts)     # everything that the server lacks
@@ -16,18 +16,17 @@ gets what it lacks. Whatever a process killed between two calls leaves behind, t
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ablate.errors import AblateError, DamagedError, StoreError
 from ablate.record import arm_runs, runs
 from ablate.record.places import check_uri
+from ablate.record.results import StudyResults
 from ablate.record.runs import STATUSES, StudyStatus
 from ablate.record.server import Known, Server
 from ablate.record.tracking import HOME, MARK, ROW, STUDY_RUN, TRIAL, Away, Refused, RunToWrite
@@ -37,7 +36,7 @@ from ablate.store import course, study_record, trial_files
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.store.store import Store, damaged
+from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
 
@@ -73,7 +72,7 @@ class Export:
         self.store, self.uri = store, check_uri(uri)
         self._artifacts, self._opened = Path(artifacts), server
         self._on_progress = on_progress or (lambda _done, _of: None)
-        self._results = f"studies/{record.key}/results"
+        self.results = StudyResults(store, record)
         self._experiment = self._parent = ""
         self._statuses: dict[str, Status] = {}  # of the trials whose journals were read
         self._shown: set[str] = set()  # trials that are done, and that the server has
@@ -84,10 +83,6 @@ class Export:
         """Replace the study's record: a search may have added trials."""
         self._labels = labels_of(record)
         self.record = record
-
-    def begin(self) -> None:
-        """Note that the study is running."""
-        self._save_state(StudyStatus.RUNNING, started=self._state().get("started") or _now())
 
     def open(self, status: StudyStatus = StudyStatus.RUNNING, *, only_new: bool = False) -> None:
         """Find or make the experiment, the study's run and those of its arms.
@@ -198,37 +193,13 @@ class Export:
             self._on_progress(done, num)
         return result
 
-    def save_results(self, table_markdown: str, artifacts: Mapping[str, bytes | str]) -> None:
-        """Save the results in the store, so that they can be delivered later.
-
-        Meanwhile no hashes are stored: after a kill, some files are older than others, not damaged.
-        """
-        self._save_state(StudyStatus.RUNNING, hashes={})
-        hashes = {}
-        for name, data in artifacts.items():
-            content = data if isinstance(data, bytes) else data.encode()
-            self.store.write_as_is(f"{self._results}/files/{name}", content)
-            hashes[name] = hashlib.sha256(content).hexdigest()
-        details = {"table": table_markdown, "artifacts": list(artifacts), "hashes": hashes}
-        self._save_state(StudyStatus.FINISHED, **details)
-
-    def save_pause(self) -> None:
-        """Mark the study's run as stopped, to be resumed."""
-        self._save_state(StudyStatus.INTERRUPTED)
-
-    @property
-    def idle_status(self) -> StudyStatus:
-        """The study's status when no process runs it."""
-        finished = self.record.imported or self._state().get("status") == StudyStatus.FINISHED
-        return StudyStatus.FINISHED if finished else StudyStatus.INTERRUPTED
-
     def close(self) -> Delivery:
         """Deliver all trials, and the study's run with its current status."""
         result = self.deliver_all(self.backlog())
         # Of a killed driver, or of trials that are no longer in the study.
         self.deliver_all(self._server.running(self._experiment))
-        self._put_arms(self.idle_status, self._parent)
-        self._put_study(self.idle_status)
+        self._put_arms(self.results.status, self._parent)
+        self._put_study(self.results.status)
         return result
 
     def deliver_finished(self) -> Delivery:
@@ -243,10 +214,9 @@ class Export:
 
     def _put_arms(self, status: StudyStatus, parent: str) -> None:
         """Bring the runs of arms to the server that it has otherwise, or not at all."""
-        start = self._state().get("started") or _now()
         found = {} if status == StudyStatus.RUNNING else self._found()
         points = course.read(self.store, self.record.key)
-        self._put(arm_runs.arm_runs(self.record, parent, status, start, points, found))
+        self._put(arm_runs.arm_runs(self.record, parent, status, self.results.start, points, found))
 
     def _put(self, wanted: Iterable[RunToWrite]) -> None:
         """Bring runs to the server that do not show all that these do."""
@@ -263,22 +233,14 @@ class Export:
         return winning_settings(self.record, journals.read_all(self.store, [*chosen, *old]))
 
     def _put_study(self, status: StudyStatus) -> None:
-        state = self._state()
-        start = state.get("started") or _now()
-        ended = status != StudyStatus.RUNNING
-        table = state.get("table", "") if ended else ""
-        files = self._files(state) if ended else {}
+        files, table = {}, ""
+        if status != StudyStatus.RUNNING:
+            files, table = self.results.files(), self.results.table
+            if elsewhere := self._elsewhere():
+                files["reused_trials.csv"] = runs.reused_table(elsewhere)
         values = arm_runs.study_values(self.record, course.read(self.store, self.record.key))
-        counts, marks = self._counts(), self._marks()
-        study = runs.study_run(self.record, status, start, files, table, counts, values, marks)
-        self._put([study])
-
-    def _files(self, state: Mapping[str, Any]) -> dict[str, bytes]:
-        stored = {name: self._file(name, state) for name in state.get("artifacts", [])}
-        files = {name: data for name, data in stored.items() if data is not None}
-        if elsewhere := self._elsewhere():
-            files["reused_trials.csv"] = runs.reused_table(elsewhere)
-        return files
+        parts = (self.results.start, files, table, self._counts(), values, self._marks())
+        self._put([runs.study_run(self.record, status, *parts)])
 
     def _elsewhere(self) -> list[list[str]]:
         """The trials whose runs belong to another study: id, name here, that study, run id."""
@@ -289,14 +251,6 @@ class Export:
             if run is not None and not self._is_home(run)
         ]
 
-    def _file(self, name: str, state: Mapping[str, Any]) -> bytes | None:
-        """One file of the results; older versions and killed drivers store no hash."""
-        key = f"{self._results}/files/{name}"
-        data, expected = self.store.read_as_is(key), state.get("hashes", {}).get(name)
-        if data is not None and expected not in (None, hashlib.sha256(data).hexdigest()):
-            raise damaged(self.store, key, "its hash is not the one that was stored")
-        return data
-
     def _counts(self) -> dict[str, int]:
         """The number of trials by status."""
         trials = self.record.trial_ids()
@@ -305,13 +259,6 @@ class Export:
     def _marks(self) -> list[str]:
         known = (self._known(trial) for trial in self.record.trial_ids())
         return [run.tags.get(MARK, "") for run in known if run is not None]
-
-    def _state(self) -> dict[str, Any]:
-        return self.store.read_json(f"{self._results}/state.json") or {}
-
-    def _save_state(self, status: StudyStatus, **details: Any) -> None:
-        state = {**self._state(), "status": status, **details}
-        self.store.write_json(f"{self._results}/state.json", state)
 
     @property
     def _server(self) -> Server:
@@ -339,7 +286,7 @@ def sync(
         record = study_record.read(store, key)
         of_study = None if on_progress is None else partial(on_progress, key)
         export = Export(store, uri, record, artifacts, server, of_study)
-        status = StudyStatus.RUNNING if key in running else export.idle_status
+        status = StudyStatus.RUNNING if key in running else export.results.status
         export.open(status, only_new=True)
         return export.deliver_finished() if key in running else export.close()
 
@@ -355,7 +302,3 @@ def _or_error(deliver: Callable[[str], Delivery], key: str) -> Delivery:
         raise
     except AblateError as error:
         return Delivery(error=error)
-
-
-def _now() -> int:
-    return round(1000 * time.time())

@@ -8,6 +8,7 @@ complete. After any failure the run is read again before anything else is sent.
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,6 @@ from ablate.record.tracking import (
     RUNNING,
     STUDY_RUN,
     TRIAL,
-    Dataset,
     RunToWrite,
     new_values,
 )
@@ -44,8 +44,6 @@ SHORT = 500  # characters of a tag that a run is created with
 ACTIVE, ALL = 1, 3  # MLflow's ViewType: without the runs that somebody deleted, and with them
 OURS = f"tags.`{HOME}` LIKE '%'"  # experiments
 IDENTITIES = (TRIAL, ARM_RUN, STUDY_RUN)
-DATASET_KIND = "local"  # MLflow's type of a dataset's source
-CONTEXT, TRAINING = "mlflow.data.context", "training"  # a tag that says what a dataset is for
 Identity = tuple[str, str]  # a tag that only one run of the server has
 
 
@@ -175,7 +173,7 @@ class Server:
         self._log(known, params, new_values(run.metric_values, self._last_steps(known)), changed)
         self._write_artifacts(known, run.artifacts)
         if run.dataset is not None:
-            self._log_dataset(known.run_id, run.dataset)
+            self._log_dataset(known.run_id, *run.dataset)
         if run.status != RUNNING:
             self.client.set_terminated(known.run_id, run.status, run.end)
             known.status = run.status
@@ -208,11 +206,11 @@ class Server:
         known.params |= set(params)
         known.tags |= tags
 
-    def _log_dataset(self, run_id: str, dataset: Dataset) -> None:
+    def _log_dataset(self, run_id: str, name: str, digest: str) -> None:
         """Add a run's dataset, if it does not have it yet: MLflow compares name and digest."""
         entities = self._entities
-        read = entities.Dataset(dataset.name, dataset.digest, DATASET_KIND, dataset.source)
-        tag = entities.InputTag(CONTEXT, TRAINING)
+        read = entities.Dataset(name, digest, "local", json.dumps({"uri": name}))
+        tag = entities.InputTag("mlflow.data.context", "training")
         self.client.log_inputs(run_id, [entities.DatasetInput(read, [tag])])
 
     def _write_artifacts(self, known: Known, artifacts: Mapping[str, bytes]) -> None:

@@ -47,19 +47,6 @@ class MetricValue:
     step: int
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """The data that a run read: MLflow shows it as the run's dataset."""
-
-    name: str
-    digest: str
-
-    @property
-    def source(self) -> str:
-        """Where it is from, as MLflow stores it."""
-        return json.dumps({"uri": self.name})
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunToWrite:
     """What a run should look like. `identity` is a tag that is unique on the whole server."""
@@ -74,7 +61,7 @@ class RunToWrite:
     params: Mapping[str, str] = field(default_factory=dict)
     metric_values: Sequence[MetricValue] = ()
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
-    dataset: Dataset | None = None
+    dataset: tuple[str, str] | None = None  # the name and the digest of what it read
     plain: Mapping[str, Any] = field(default_factory=dict)  # for JSON, by the names of its tags
 
     @property

@@ -71,7 +71,7 @@ def test_charts_of_a_study_and_its_arms_once(workspace) -> None:
     write(workspace.store, make_journal(FIRST))
     for points in (POINTS[:2], POINTS, POINTS):  # delivered, delivered with more, and again
         recorder = workspace.export(record)
-        recorder.begin()
+        recorder.results.begin()
         course.add(workspace.store, record.key, points)
         recorder.open()
         recorder.deliver_course()

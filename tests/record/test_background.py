@@ -158,6 +158,15 @@ def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> N
     assert "secret" not in result.reason
 
 
+def test_a_study_that_ends_waits_only_so_long(workspace, monkeypatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+    write(workspace.store, make_journal(FIRST))
+    recorder = background(workspace, [])
+    result = recorder.finish("", {})
+    assert result.reason and "takes longer than 0 s." in result.reason
+    recorder._thread.join()
+
+
 def test_what_was_refused_once_and_delivered_later_is_recorded(workspace, monkeypatch) -> None:
     from ablate.record.server import Server
     from ablate.record.tracking import TRIAL, Refused
@@ -185,7 +194,7 @@ def test_results_that_cannot_be_saved_leave_nothing_running(workspace, monkeypat
     def full(*_: object) -> None:
         raise StoreError("No space left on device")
 
-    monkeypatch.setattr(recorder._export, "save_results", full)
+    monkeypatch.setattr(recorder._export.results, "save", full)
     with pytest.raises(StoreError):
         recorder.finish("", {})
     assert not recorder._thread.is_alive()

@@ -48,7 +48,7 @@ def artifact(run: dict[str, Any], name: str) -> bytes:
 def test_a_trial_and_its_study(workspace) -> None:
     write(workspace.store, make_journal(FIRST))
     recorder = workspace.export(make_study())
-    recorder.begin()
+    recorder.results.begin()
     recorder.open()
     assert recorder.deliver(FIRST)
     assert not recorder.deliver(FIRST)
@@ -116,7 +116,7 @@ def test_a_study_that_gets_more_seeds_says_so(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
     for seeds in (1, 2):
         recorder = workspace.export(make_study(trials=seeds))
-        recorder.begin()
+        recorder.results.begin()
         recorder.open()
         finish(recorder)
         study = study_runs(workspace.uri)["mix@laptop"]
@@ -164,7 +164,7 @@ def test_a_running_trial_grows_pauses_and_goes_on(workspace) -> None:
     assert (run["status"], run["tags"]["status"]) == ("KILLED", "interrupted")
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "KILLED"
     again = workspace.export(record)
-    again.begin()
+    again.results.begin()
     again.open()
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
     write(store, make_journal(FIRST, 2, None, seconds=0.7))
@@ -282,7 +282,7 @@ def _watch(export: Export, countdown: Countdown, monkeypatch) -> None:
 
 def _story(recorder: Export, store: Any) -> None:
     """Deliver a study of two trials; one runs for a while, is paused, and resumes."""
-    recorder.begin()
+    recorder.results.begin()
     recorder.open()
     recorder.deliver(FIRST)
     recorder.deliver(SECOND, running=True)
@@ -337,7 +337,7 @@ def test_a_killed_driver_leaves_no_run_running(workspace) -> None:
     """The next process ends its runs, even if the study no longer names their trials."""
     write(workspace.store, make_journal(FIRST, 1, None), make_journal(SECOND, 1, None))
     recorder = workspace.export(make_study())
-    recorder.begin()
+    recorder.results.begin()
     recorder.open()
     recorder.deliver(FIRST, running=True)
     recorder.deliver(SECOND, running=True)
@@ -464,7 +464,7 @@ def test_results_that_a_kill_left_half_written_are_no_damage(
     countdown, store_file = Countdown(written + 2), workspace.store._write
     monkeypatch.setattr(workspace.store, "_write", lambda *what: countdown(store_file, *what))
     with pytest.raises(Killed):
-        recorder.save_results("", {"a.txt": "2", "b.txt": "2"})
+        recorder.results.save("", {"a.txt": "2", "b.txt": "2"})
     monkeypatch.undo()
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
     study = study_runs(workspace.uri)["mix@laptop"]
@@ -490,7 +490,7 @@ def test_a_study_that_is_damaged_holds_up_no_other(workspace, capsys) -> None:
 
 def test_results_that_are_damaged_are_still_noticed(workspace) -> None:
     recorder = _opened(workspace, make_study(trials=1))
-    recorder.save_results("", {"a.txt": "1"})
+    recorder.results.save("", {"a.txt": "1"})
     workspace.store.write("studies/mix@laptop/results/files/a.txt", b"2")
     with pytest.raises(DamagedError, match="its hash is not"):
         recorder.close()
@@ -585,7 +585,7 @@ def test_a_database_put_back_from_a_copy_gets_what_it_lacks(workspace) -> None:
 
 def _opened(workspace: Any, record: Any) -> Export:
     recorder = workspace.export(record)
-    recorder.begin()
+    recorder.results.begin()
     recorder.open()
     return recorder
 

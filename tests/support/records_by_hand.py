@@ -46,12 +46,12 @@ class Workspace:
 
 def finish(recorder: Export, table: str = "", files: dict[str, bytes | str] | None = None) -> Any:
     """End a study, as `BackgroundExport` does."""
-    recorder.save_results(table, files or {})
+    recorder.results.save(table, files or {})
     return recorder.close()
 
 
 def pause(recorder: Export) -> Any:
-    recorder.save_pause()
+    recorder.results.pause()
     return recorder.close()
 
 

@@ -138,9 +138,9 @@ class Recorded:
     def deliver(self, record: StudyRecord) -> None:
         workspace = self.workspace
         recorder = Export(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
-        recorder.begin()
+        recorder.results.begin()
         recorder.open()
-        recorder.save_results("", {})
+        recorder.results.save("", {})
         assert recorder.close().complete
 
 
