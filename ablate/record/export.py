@@ -75,6 +75,7 @@ class Export:
         self.results = StudyResults(store, record)
         self._experiment = self._parent = ""
         self._statuses: dict[str, Status] = {}  # of the trials whose journals were read
+        self._others: dict[str, tuple[StudyRecord, dict[str, Label]] | None] = {}  # by key
         self._shown: set[str] = set()  # trials that are done, and that the server has
         self.progress_at = time.monotonic()
         self.update(record)
@@ -168,10 +169,26 @@ class Export:
             return False
         label = self._labels.get(trial_id)
         files = trial_files.read(self.store, trial_id) if journal.outcome else {}
-        run = runs.trial_run(self.record, self._parent_of(label), journal, label, running, files)
+        parent, home = self._parent_of(label), self._home(journal)
+        run = runs.trial_run(self.record, parent, journal, label, running, files, home)
         written = self._server.put(self._experiment, run)
         self.progress_at = time.monotonic()
         return written
+
+    def _home(self, journal: Journal) -> tuple[StudyRecord, Label] | None:
+        """The study that ran a trial first, with its label, if it is in the store and lists it."""
+        key = study_record.study_key(journal.trial.study, journal.trial.scale)
+        if key == self.record.key:
+            return None
+        if key not in self._others:
+            self._others[key] = None
+            if study_record.exists(self.store, key):
+                with contextlib.suppress(DamagedError):  # its own export says so
+                    record = study_record.read(self.store, key)
+                    self._others[key] = record, labels_of(record)
+        record, labels = self._others[key] or (self.record, {})
+        label = labels.get(journal.trial.id)
+        return None if label is None else (record, label)
 
     def _parent_of(self, label: Label | None) -> str:
         """The run that holds a trial's: its arm's, or the study's if the study has no such arm."""

@@ -100,13 +100,19 @@ def trial_run(
     label: Label | None,
     running: bool,
     files: Mapping[str, bytes] | None = None,
+    home: tuple[StudyRecord, Label] | None = None,
 ) -> RunToWrite:
-    """The run of one trial, as a child of the study's. `files`: those of `run.folder`, by name."""
+    """The run of one trial, as a child of the study's.
+
+    `files`: those of `run.folder`, by name; `home`: the study, with its label, that the trial's row
+    is of, if it is not this one.
+    """
     trial = journal.trial
     label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = _times(journal)
     told = Told(journal, status, record, label)
+    of, name = home or (record, label)
     return RunToWrite(
         identity=(TRIAL, trial.id),
         status=STATUSES[status],
@@ -120,7 +126,7 @@ def trial_run(
         artifacts={} if status == Status.RUNNING else artifacts.of_trial(journal, files or {}),
         dataset=None if status == Status.RUNNING else _dataset(journal),
         plain={
-            ROW: trial_row(record, journal, label, running=running),
+            ROW: trial_row(of, journal, name, running=running),
             EPOCHS: epoch_columns(journal),
         },
     )

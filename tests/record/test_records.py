@@ -707,3 +707,14 @@ def test_a_trial_that_is_exported_again_changes_its_study_s_run(workspace) -> No
         sync(workspace.store, workspace.uri, workspace.artifacts)
         tags.append(study_runs(workspace.uri)["mix@laptop"]["tags"])
     assert tags[0] == tags[1] != tags[2]
+
+
+def test_a_trial_s_row_has_the_labels_of_the_study_that_ran_it(workspace) -> None:
+    """Even if another study that shares the trial is exported first."""
+    for name in ("mix", "another"):
+        write_study(workspace.store, replace(make_study(trials=1), name=name))
+    write(workspace.store, make_journal(FIRST))
+    sync(workspace.store, workspace.uri, workspace.artifacts)
+    tags = _run(workspace)["tags"]
+    assert tags["ablate.study_key"] == "another@laptop"
+    assert json.loads(in_one(ROW, tags))["facts"]["study_key"] == "mix@laptop"
