@@ -3,6 +3,8 @@
     places         locations of records (URIs), and the command that opens the UI; no MLflow
     runs           what a trial's and a study's run should look like, from its journal; pure
     arm_runs       the same for the runs of arms, and the numbers in charts
+    artifacts      the files of a trial's run
+    results        a study's results, as its store keeps them for exports
     tracking       runs as plain data, and the errors of tracking servers
     client         MLflow's client, opened; its errors and pages
     server         writes runs through it, each once: the only file that does

@@ -17,7 +17,6 @@ from tests.support.records_by_hand import (
     Workspace,
     make_journal,
     make_study,
-    on_server,
     trial_id,
     trial_runs,
     write,
@@ -79,13 +78,6 @@ def test_a_journal_that_was_never_delivered_is_read_once(workspace, monkeypatch)
     assert reads == trials
 
 
-def test_trials_that_have_not_started_are_not_delivered(workspace) -> None:
-    trials = prepare(workspace, 3)
-    write_study(workspace.store, make_study(trials=5))
-    assert delivered(workspace).delivered == 3
-    assert set(trial_runs(workspace.uri)) == set(trials)
-
-
 def test_a_sync_that_is_killed_is_resumed(workspace, monkeypatch) -> None:
     trials = prepare(workspace, NUM)
     with monkeypatch.context() as patch:
@@ -127,22 +119,6 @@ def test_a_trial_that_is_refused_holds_up_no_other(workspace, monkeypatch) -> No
     assert set(trial_runs(workspace.uri)) == {*trials} - {trials[1]}
 
 
-def test_trials_that_start_over_lose_their_points_and_others_keep_theirs(
-    workspace,
-) -> None:
-    trials = prepare(workspace, NUM)
-    assert delivered(workspace).complete
-    restarted = make_journal(trials[0], 1)
-    restarted.note(started="2026-03-04T05:06:07Z")
-    longer = make_journal(trials[1], 4)
-    write(workspace.store, restarted, longer)
-    assert delivered(workspace).delivered == 2
-    active = [run for run in on_server(workspace.uri) if run["stage"] == "active"]
-    known = {run["tags"].get("ablate.trial"): run for run in active}
-    assert [len(known[t]["history"]["train_nll"]) for t in trials[:3]] == [1, 4, 3]
-    assert len(active) == NUM + 2  # the study and its arm
-
-
 def test_a_delivery_tells_how_far_it_is(workspace) -> None:
     trials = prepare(workspace, NUM)
     told: list[tuple[str, int, int]] = []
@@ -163,15 +139,3 @@ def test_the_command_shows_how_far_it_is_on_a_terminal(workspace, monkeypatch, t
     assert sync_records(open_workspace(str(workspace.folder))) == 0
     shown = "\rmix@laptop: 1 of 2 trials\rmix@laptop: 2 of 2 trials\n"
     assert stream.getvalue() == (shown if terminal else "")
-
-
-def test_a_running_study_s_finished_trials_are_delivered_from_one_reading(
-    workspace, monkeypatch
-) -> None:
-    trials = prepare(workspace, 3)
-    write(workspace.store, make_journal(trials[1], 1, None))
-    reads: list[str] = []
-    read = journals.read
-    monkeypatch.setattr(journals, "read", lambda *key: reads.append(key[1]) or read(*key))
-    assert delivered(workspace, running=["mix@laptop"]).delivered == 2
-    assert reads == trials
