@@ -8,9 +8,7 @@
     note           what was delivered to a server, as noted in the store
     mlflow_records deliver a study, idempotently: `Recorder`, `sync`
     background     the same in a thread during training: `BackgroundRecorder`
-    server_source  what has changed on a server since the last query, without relying on clocks
-    listing        the algorithm behind it: a list of runs made equal to a server's
-    mirror/        the records as typed Parquet files
+    mirror/        the rows of a store, or of a server, as typed Parquet files
 
 Importing this package does not import MLflow; delivering does.
 """

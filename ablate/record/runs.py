@@ -29,7 +29,6 @@ from ablate.record.tracking import (
     PARENT_RUN,
     RUN_NAME,
     RUNNING,
-    STUDY_RUN,
     TRIAL,
     Dataset,
     MetricValue,
@@ -38,6 +37,7 @@ from ablate.record.tracking import (
 from ablate.results.facts import (
     OF_STUDIES,
     STUDY_FACTS,
+    STUDY_RUN,
     TRIAL_FACTS,
     Told,
     ToldOfStudy,
