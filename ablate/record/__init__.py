@@ -10,9 +10,7 @@
     server         writes runs through it, each once: the only file that does
     export         a study's runs, brought to a server as often as one likes: `Export`, `sync`
     background     the same in a thread during training: `BackgroundExport`
-    server_source  what has changed on a server since the last query, without relying on clocks
-    listing        the algorithm behind it: a list of runs made equal to a server's
-    mirror/        the records as typed Parquet files
+    mirror/        the rows of a store, or of a server, as typed Parquet files
 
 Importing this package does not import MLflow; delivering does.
 """

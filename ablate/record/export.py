@@ -29,7 +29,8 @@ from ablate.record.places import check_uri
 from ablate.record.results import StudyResults
 from ablate.record.runs import STATUSES, StudyStatus
 from ablate.record.server import Known, Server
-from ablate.record.tracking import HOME, MARK, ROW, STUDY_RUN, TRIAL, Away, Refused, RunToWrite
+from ablate.record.tracking import HOME, MARK, ROW, TRIAL, Away, Refused, RunToWrite
+from ablate.results.facts import STUDY_RUN
 from ablate.results.labels import Label, labels_of
 from ablate.results.settings import Found, winning_settings
 from ablate.store import course, study_record, trial_files

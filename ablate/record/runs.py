@@ -31,7 +31,6 @@ from ablate.record.tracking import (
     RUN_NAME,
     RUNNING,
     STUDY,
-    STUDY_RUN,
     TAG_LENGTH,
     TRIAL,
     MetricValue,
@@ -40,6 +39,7 @@ from ablate.record.tracking import (
 from ablate.results.facts import (
     OF_STUDIES,
     STUDY_FACTS,
+    STUDY_RUN,
     TRIAL_FACTS,
     Told,
     ToldOfStudy,

@@ -33,11 +33,11 @@ from ablate.record.tracking import (
     HOME,
     MARK,
     RUNNING,
-    STUDY_RUN,
     TRIAL,
     RunToWrite,
     new_values,
 )
+from ablate.results.facts import STUDY_RUN
 
 MOST_CHARACTERS = 400_000  # of tags and params in a request, of which a server takes a million
 SHORT = 500  # characters of a tag that a run is created with

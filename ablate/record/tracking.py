@@ -1,4 +1,4 @@
-"""Runs as plain data: what a tracking server is given, and what is read back from it.
+"""Runs as plain data: what a tracking server is given.
 
 A server is given whole descriptions of runs (`RunToWrite`), perhaps twice or after a crash in the
 middle: it creates the run if there is none, adds what is missing, and sets the status last. Nothing
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.errors import RecordError
-from ablate.results.facts import HOME, REASON, STUDY_FACTS, STUDY_RUN, TRIAL
+from ablate.results.facts import HOME, REASON, STUDY_FACTS, TRIAL
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
@@ -26,7 +25,6 @@ LABELLED = [fact.name for fact in STUDY_FACTS]  # facts that depend on the study
 TAG_LENGTH = 8000  # characters: MLflow's limit
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
 FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
-LARGEST = 1.7976931348623157e308  # what MLflow stores for infinity
 
 
 class Away(RecordError):
@@ -110,43 +108,6 @@ def in_one(name: str, tags: Mapping[str, str]) -> str:
 def _is_part(key: str) -> bool:
     name, _, number = key.rpartition(".")
     return name in (ROW, EPOCHS, STUDY) and number.isdecimal()
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """One run: its tags and params as text, its last metrics, and its metrics by step."""
-
-    run_id: str
-    start: int | None  # milliseconds
-    end: int | None
-    tags: Mapping[str, str]
-    params: Mapping[str, str]
-    numbers: Mapping[str, float]
-    steps: Iterable[Mapping[str, Any]] = field(default_factory=tuple)  # {"epoch": 1, name: number}
-    study_json: str | None = None  # the study's record, if this is a study's run
-
-    @property
-    def is_trial(self) -> bool:
-        """Return whether the run is a trial's."""
-        return TRIAL in self.tags
-
-    @property
-    def is_study(self) -> bool:
-        """Return whether the run is a study's."""
-        return STUDY_RUN in self.tags
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What is compared to tell whether a run has changed."""
-
-    start: int
-    signature: str
-
-
-def unlimited(value: float) -> float:
-    """Undo MLflow's storing infinity as the largest number."""
-    return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
 
 
 def new_values(values: Sequence[MetricValue], last_steps: Mapping[str, int]) -> list[MetricValue]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import calendar
 import json
-import math
 import re
 import time
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from itertools import compress
+from math import ceil, isfinite
+from typing import Any, NamedTuple
 
 from ablate.config.tasks import runner_name
 from ablate.results.facts import FACTS, NUMBER, OF_STUDIES, TEXT, WHOLE, Fact, Told, ToldOfStudy
@@ -40,7 +41,21 @@ RESULTS = {  # numbers that queries may name before any trial has them
 LABELS = ("trial", "study", "scale", "arm", "seed", "status")  # of the trial, in `epochs`
 TIMES = ("started", "ended")  # columns of `trials`
 EPOCH_COLUMNS: dict[str, str] = {"run_id": TEXT, "generation": WHOLE, "epoch": WHOLE}
+EPOCH_METRICS = dict.fromkeys(("train_nll", "valid_nll", "tokens", "seconds"), NUMBER)
+STUDY_COLUMNS: dict[str, str] = {
+    **{fact.name: fact.kind for fact in OF_STUDIES},
+    **dict.fromkeys(("record", "run_id"), TEXT),
+}
 Row = dict[str, Any]
+
+
+class Recorded(NamedTuple):
+    """The rows of one run of a source: of a trial in its parts and by epoch, or of a study."""
+
+    run_id: str
+    trial: Mapping[str, Row] | None = None  # as `trial_row`
+    epochs: Mapping[str, list[Any]] = {}  # as `epoch_columns`
+    study: Row | None = None  # as `study_row`
 
 
 class StudyStatus(StrEnum):
@@ -62,10 +77,10 @@ def trial_row(
     """A trial in three parts: its `facts`, the `results` that it concluded, and its `config`, each
     under the names of their columns in `trials`. `running`: whether its study has a driver."""
     trial = journal.trial
-    label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = times_of(journal)
-    facts = _facts(FACTS, Told(journal, status, record, label))
+    known = label or Label(trial.arm, trial.stage, trial.name)
+    facts = _facts(FACTS, Told(journal, status, record, known))
     facts["runner"] = facts["runner"] and runner_name(facts["runner"])  # once an import path
     times = {"started_ms": start, "ended_ms": None if status == Status.RUNNING else end}
     config = {tag_key(name): value for name, value in (journal.config or trial.values).items()}
@@ -83,14 +98,14 @@ def trial_row(
 def epoch_columns(journal: Journal) -> dict[str, list[Any]]:
     """A trial's epochs, column by column; None where an epoch has no number."""
     taken = {*LABELS, *EPOCH_COLUMNS}
-    steps: dict[int, Row] = {}
-    for epoch in journal.epochs:
-        plain = {name: value for name, value in epoch.to_plain().items() if name != "epoch"}
-        if numbers := _numbers(plain, taken):
-            steps.setdefault(epoch.number, {}).update(numbers)
-    names = dict.fromkeys(name for numbers in steps.values() for name in numbers)
-    columns = {name: [numbers.get(name) for numbers in steps.values()] for name in names}
-    return {"epoch": [*steps], **columns} if steps else {}
+    steps = {epoch.number: epoch.to_plain() for epoch in journal.epochs}
+    names = dict.fromkeys(name for plain in steps.values() for name in plain if name != "epoch")
+    values = {name: [_number(plain.get(name)) for plain in steps.values()] for name in names}
+    columns = {result_column(tag_key(name), taken): some for name, some in values.items()}
+    columns = {name: some for name, some in columns.items() if some.count(None) < len(some)}
+    known = [any(each is not None for each in step) for step in zip(*columns.values(), strict=True)]
+    columns = {"epoch": [*steps], **columns}
+    return {name: [*compress(some, known)] for name, some in columns.items()}
 
 
 def study_row(record: StudyRecord, status: StudyStatus) -> Row:
@@ -108,9 +123,9 @@ def times_of(journal: Journal) -> tuple[int | None, int | None]:
     first, last = journal.attempts[lost[-1] if lost else 0], journal.attempts[-1]
     seconds = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
     before = seconds[last.from_epoch] if last.from_epoch < len(seconds) else 0.0
-    resumed, worked = _milliseconds(last), math.ceil(1000 * (seconds[-1] - before))
+    resumed, worked = _milliseconds(last), ceil(1000 * (seconds[-1] - before))
     start = _milliseconds(first)
-    evaluated = math.ceil(1000 * ((journal.outcome and journal.outcome.seconds) or 0.0))
+    evaluated = ceil(1000 * ((journal.outcome and journal.outcome.seconds) or 0.0))
     return start, max(resumed + max(0, worked), start + evaluated)
 
 
@@ -144,8 +159,15 @@ def _fact(kind: str, value: Any) -> Any:
 
 def _numbers(values: Mapping[str, Any], taken: Container[str]) -> Row:
     """The values that are numbers, under the names of their columns."""
-    numbers = {name: value for name, value in values.items() if number(value) is not None}
-    return {result_column(tag_key(name), taken): without_nan(v) for name, v in numbers.items()}
+    numbers = {name: _number(value) for name, value in values.items()}
+    return {result_column(tag_key(n), taken): v for n, v in numbers.items() if v is not None}
+
+
+def _number(value: Any) -> Any:
+    """A number, or the text of one that is not finite; None for anything else."""
+    if type(value) is float and isfinite(value):
+        return value
+    return None if number(value) is None else without_nan(value)
 
 
 def _plain(value: Any) -> Any:

@@ -11,14 +11,12 @@ import pytest
 
 from ablate.record import quiet
 from ablate.record.export import sync
-from ablate.record.mirror.syncing import update_mirror
 from ablate.record.runs import view_by_arm
 from ablate.record.server import Server
 from ablate.store import course
 from ablate.store.course import ArmPoint, Point
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord, StudyRecord
-from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
     arm_runs,
     finish,
@@ -141,18 +139,6 @@ def test_a_trial_has_its_corpus_as_a_dataset_once(workspace) -> None:
     (read,) = run.inputs.dataset_inputs
     assert (read.dataset.name, read.dataset.digest) == ("corpus", "c0")
     assert [(tag.key, tag.value) for tag in read.tags] == [("mlflow.data.context", "training")]
-
-
-def test_the_mirror_has_neither_arms_nor_charts(workspace) -> None:
-    record = two_arms()
-    write(workspace.store, make_journal(FIRST))
-    course.add(workspace.store, record.key, POINTS)
-    recorder = workspace.export(record)
-    recorder.open()
-    finish(recorder)
-    mirror = update_mirror(open_workspace(str(workspace.folder)))
-    assert mirror.read == 2  # the study and the trial
-    assert not any("mean" in name for name in mirror.manifest.epoch_numbers)
 
 
 def test_a_long_course_is_thinned_and_keeps_its_end(tmp_path) -> None:

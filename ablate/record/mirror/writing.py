@@ -6,13 +6,13 @@ every column to its type.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from ablate.record.mirror import kinds
 from ablate.record.mirror.arms import (
     ARM_COLUMNS,
     STUDY_FACTS,
@@ -20,27 +20,29 @@ from ablate.record.mirror.arms import (
     Changes,
     Study,
     arm_rows,
-    by_study,
     columns_of,
     planned_trials,
     study_of,
 )
 from ablate.record.mirror.files import Folder, Manifest
-from ablate.record.mirror.rows import (
+from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
+from ablate.results.rows import (
     EPOCH_COLUMNS,
     EPOCH_METRICS,
     RESULTS,
-    STUDY,
+    STUDY_COLUMNS,
     TRIAL_COLUMNS,
-    epoch_rows,
-    study_row,
-    trial_row,
+    Recorded,
+    Row,
 )
-from ablate.record.tracking import StoredRun
+from ablate.store.numbers import number, without_nan
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
 COUNTED = "(study_key, arm) IN (SELECT unnest(${}), unnest(${}))"
+LARGEST_WHOLE = 2**63 - 1  # of DuckDB's BIGINT
+LONGEST = 50_000  # values in a line: DuckDB reads lines of 16 MB
+ENCODED = json.JSONEncoder(allow_nan=False).encode
 Kinds = Mapping[str, str]
 
 
@@ -96,51 +98,57 @@ class Generation:
             seals={**old.seals},
         )
 
-    def add(self, batches: Iterable[list[StoredRun]]) -> None:
-        """Add the runs that were read."""
+    def add(self, batches: Iterable[list[Recorded]]) -> int:
+        """Add the runs that were read; return their number."""
         files = [self.folder.path_to(f"{name}.jsonl") for name in ("trials", "epochs", "studies")]
         trials, epochs, studies = files
+        num = 0
         with trials.open("w") as trial, epochs.open("w") as epoch, studies.open("w") as study:
             for batch in batches:
                 self._write_rows(batch, trial, epoch, study)
+                self.changed.update(run.run_id for run in batch)
+                num += len(batch)
         self._list_changed()
         columns = {**TRIAL_COLUMNS, **self.manifest.numbers, **self.manifest.configs}
         self.manifest.trials = self._merge("trials", columns, trials, "started_ms, run_id")
-        self.manifest.studies = self._merge("studies", STUDY, studies, "study_key")
+        self.manifest.studies = self._merge("studies", STUDY_COLUMNS, studies, "study_key")
         self.manifest.arms = self._write_arms()
         if epochs.stat().st_size:
-            self._write_segment(f"SELECT * FROM {_json(epochs, self._epoch_columns)}")
+            self._write_segment(self._unnested(epochs))
         for file in files:
             file.unlink()
+        return num
 
     def _write_rows(
-        self, batch: list[StoredRun], trial: TextIO, epoch: TextIO, study: TextIO
+        self, batch: list[Recorded], trial: TextIO, epoch: TextIO, study: TextIO
     ) -> None:
         """Write a line for each row, and add its columns to the manifest."""
-        manifest, number = self.manifest, self.manifest.generation
-        trials = [run for run in batch if run.is_trial]
+        manifest, generation = self.manifest, self.manifest.generation
+        trials = [run for run in batch if run.trial is not None]
         self._learn_configs(trials)
         known = {*TRIAL_COLUMNS, *manifest.configs}
-        for run in trials:
-            config = {config_column(n): text for n, text in run.params.items() if text != "None"}
-            _write([{**config, **trial_row(run, number)}], trial, known, manifest.numbers)
-            _write(epoch_rows(run, number), epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
-        _write([study_row(run) for run in batch if run.is_study], study, STUDY, {})
+        _write((_trial(run, generation) for run in trials), trial, known, manifest.numbers)
+        lines = (line for run in trials for line in _epochs(run, generation))
+        _write(lines, epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
+        studies = ({**run.study, "run_id": run.run_id} for run in batch if run.study is not None)
+        _write(studies, study, STUDY_COLUMNS, {})
 
-    def _learn_configs(self, trials: list[StoredRun]) -> None:
+    def _learn_configs(self, trials: list[Recorded]) -> None:
         """Add the config columns of these runs, and their types, to the manifest."""
-        columns: dict[str, set[str]] = {}
-        spelled = _spellings(self.manifest.configs)
-        for run in trials:
-            for name, text in run.params.items():
-                column = config_column(name)
-                column = spelled.setdefault(column.lower(), column)
-                columns.setdefault(column, set()).add(text)
-        for name, texts in columns.items():
-            kind = kinds.kind_of(texts)
-            if kind is not None:  # another version's values may be unlike what is declared here
-                known = self.manifest.configs.get(name, kinds.declared().get(name))
-                self.manifest.configs[name] = kinds.common_kind(known, kind) or kind
+        configs = self.manifest.configs
+        spelled = _spellings(configs)
+        for name, value in (pair for run in trials for pair in (run.trial or {})["config"].items()):
+            column, kind = spelled.setdefault(name.lower(), name), kind_of(value)
+            if configs.get(column) != kind:
+                configs[column] = common_kind(configs.get(column), kind)
+
+    def _unnested(self, epochs: Path) -> str:
+        """SQL for a row for each epoch, from lines with a list for each column."""
+        plain = {name: kind for name, kind in EPOCH_COLUMNS.items() if name != "epoch"}
+        lists = {name: kind for name, kind in self._epoch_columns.items() if name not in plain}
+        columns = {**plain, **{name: f"{kind}[]" for name, kind in lists.items()}}
+        shown = [*plain, *(f"unnest({quoted(name)}) AS {quoted(name)}" for name in lists)]
+        return f"SELECT {', '.join(shown)} FROM {_json(epochs, columns)}"
 
     @property
     def _epoch_columns(self) -> Kinds:
@@ -175,7 +183,7 @@ class Generation:
         new = self.folder.path_to("arms.jsonl")
         with new.open("w") as file:
             for row in self._arm_rows(counted):
-                file.write(f"{kinds.line(row)}\n")
+                file.write(f"{_line(row)}\n")
         parts = [f"SELECT {self._casts(ARM_COLUMNS)} WHERE false"]
         parts += [f"SELECT * FROM {_json(new, ARM_COLUMNS)}"] if new.stat().st_size else []
         parameters: list[list[str]] = []
@@ -203,18 +211,14 @@ class Generation:
 
     def _arm_rows(self, studies: Sequence[Study]) -> Iterator[dict[str, Any]]:
         """The rows of the arms to count of these studies."""
-        listed = [t.id for s in studies if s.listed for t in planned_trials(s, {})]
-        tagged = [study for study in studies if not study.listed]
+        listed = [trial.id for study in studies for trial in planned_trials(study)]
         numbers = columns_of(studies, self.manifest.numbers)
         facts = [*TRIAL_FACTS, *(name for name in numbers if name not in TRIAL_FACTS)]
-        whole = [study.key for study in tagged if study.arms is None]
-        wanted = "trial IN (SELECT unnest($1)) OR study_key IN (SELECT unnest($2))"
-        wanted += f" OR {COUNTED.format(3, 4)}" + (" OR also_in IS NOT NULL" if tagged else "")
-        source = f"({first_runs(parquet(self.folder, self.manifest.trials))}) WHERE {wanted}"
-        rows = rows_of(self.db, facts, source, [listed, whole, *_pairs(tagged)])
-        by_trial, known = {row["trial"]: row for row in rows}, by_study(rows)
+        trials = first_runs(parquet(self.folder, self.manifest.trials))
+        source = f"({trials}) WHERE trial IN (SELECT unnest($1))"
+        by_trial = {row["trial"]: row for row in rows_of(self.db, facts, source, [listed])}
         for study in studies:
-            yield from arm_rows(study, by_trial, known)
+            yield from arm_rows(study, by_trial)
 
     def finish(self, seen: str) -> Manifest:
         """Write the manifest; `seen` is what the next update compares with."""
@@ -255,11 +259,8 @@ class Generation:
     def _casts(self, columns: Kinds, table: str = "") -> str:
         """SQL for typed columns of a table, NULL for those that it lacks."""
         described = self.db.execute(f"DESCRIBE FROM {table}").fetchall() if table else []
-        existing = {row[0] for row in described}
-        return ", ".join(
-            f"CAST({quoted(name) if name in existing else 'NULL'} AS {kind}) AS {quoted(name)}"
-            for name, kind in columns.items()
-        )
+        existing = {name: before for name, before, *_ in described}
+        return ", ".join(_cast(name, kind, existing.get(name)) for name, kind in columns.items())
 
     def _name(self, what: str, kind: str) -> str:
         return f"{what}-{self.manifest.generation}-{secrets.token_hex(4)}.{kind}"
@@ -283,9 +284,9 @@ def _write(
     for row in rows:
         for name in (name for name in row if name not in columns):
             columns[name] = column = spelled.setdefault(name.lower(), name)
-            numbers |= {} if column in known else {column: kinds.NUMBER}
+            numbers |= {} if column in known else {column: NUMBER}
         values = {columns[name]: value for name, value in row.items() if value is not None}
-        file.write(f"{kinds.line(values)}\n")
+        file.write(f"{_line(values)}\n")
 
 
 def _spellings(columns: Iterable[str]) -> dict[str, str]:
@@ -298,7 +299,54 @@ def _json(file: Path, columns: Kinds) -> str:
     return f"read_json({path}, format = 'newline_delimited', columns = {{{types}}})"
 
 
-def config_column(name: str) -> str:
-    """The column of a config field: its name, unless this is empty or a column of every trial."""
-    reserved = not name or name in TRIAL_COLUMNS or name in RESULTS
-    return f"config.{name}" if reserved else name
+def kind_of(value: Any) -> str | None:
+    """The type of a column with this value."""
+    if value is None or isinstance(value, bool):
+        return None if value is None else TRUTH
+    if isinstance(value, int) and abs(value) <= LARGEST_WHOLE:
+        return WHOLE
+    return TEXT if number(value) is None else NUMBER
+
+
+def common_kind(one: str | None, other: str | None) -> str:
+    """The type that can hold the values of both."""
+    if one is None or other is None or one == other:
+        return one or other or TEXT
+    return NUMBER if {one, other} == {WHOLE, NUMBER} else TEXT
+
+
+def _as_text(value: Any) -> Any:
+    """A truth value as Python writes it, since its column may be one of text."""
+    return str(value) if isinstance(value, bool) else value
+
+
+def _cast(name: str, kind: str, before: str | None) -> str:
+    """SQL for a column that had another type, or that was not there."""
+    value = "NULL" if before is None else quoted(name)
+    if before == TRUTH and kind == TEXT:
+        value = f"CASE WHEN {value} THEN 'True' WHEN NOT {value} THEN 'False' END"
+    return f"CAST({value} AS {kind}) AS {quoted(name)}"
+
+
+def _trial(run: Recorded, generation: int) -> Row:
+    parts = run.trial or {}
+    config = {name: _as_text(value) for name, value in parts["config"].items()}
+    key = {"run_id": run.run_id, "generation": generation}
+    return {**config, **parts["facts"], **parts["results"], **key}
+
+
+def _epochs(run: Recorded, generation: int) -> Iterator[Row]:
+    """A trial's epochs, in lines of a limited length."""
+    columns = run.epochs
+    num, step = len(columns.get("epoch", ())), max(1, LONGEST // max(1, len(columns)))
+    key = {"run_id": run.run_id, "generation": generation}
+    for first in range(0, num, step):
+        yield {**{name: some[first : first + step] for name, some in columns.items()}, **key}
+
+
+def _line(row: Row) -> str:
+    """A row as a line of JSON. NaN and infinity become text, which DuckDB reads as numbers."""
+    try:
+        return ENCODED(row)
+    except ValueError:  # looking for NaN in a million rows takes longer than a second try for few
+        return ENCODED(without_nan(row))

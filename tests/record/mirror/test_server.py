@@ -1,128 +1,206 @@
-"""A real `mlflow server`: mirrored by HTTP as its database is by SQL, no clock believed."""
+"""A server whose stores nobody can reach: its rows are those of the store that was exported."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import os
-import signal
-import socket
-import sqlite3
-import subprocess
-import time
-import urllib.request
-from collections.abc import Iterator
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from ablate import cli
 from ablate.compare.across.query import ask
-from ablate.record import listing
-from ablate.record.mirror.syncing import update_mirror
-from ablate.record.places import ui_command, ui_environment
-from ablate.record.server_source import ServerSource
-from ablate.record.tracking import TRIAL
+from ablate.errors import RecordError
+from ablate.record import quiet
+from ablate.record.mirror import server as reader
+from ablate.record.mirror import syncing
+from ablate.record.mirror.server import ServerSource
+from ablate.record.mirror.syncing import Mirror, source_uri, update_mirror
+from ablate.results.facts import HOME, TRIAL
+from ablate.store import study_record
+from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
+from tests.record.mirror.exported import Server
+from tests.results.test_agree import stored_studies, write
+from tests.support import places
 
-CONFIG = {"head": "mos", "head.experts": 15}
-SHOWN = (
-    "SELECT * FROM trials ORDER BY trial",
+PUBLISHED = ("doc_layer_mix@third", "doc_layer_mix@third_search", "irlm_caches@counts", "iog@short")
+CONFIG = {"head": "mos", "head.experts": 15, "head.name": "15", "head.tied": True}
+VIEWS = (
+    "SELECT * EXCLUDE (run_id) FROM trials ORDER BY trial",
     "SELECT * FROM epochs ORDER BY trial, epoch",
     "SELECT * FROM arms ORDER BY ALL",
-    "SELECT * FROM studies ORDER BY ALL",
+    "SELECT * EXCLUDE (run_id, status) FROM studies ORDER BY study_key",
 )
 
 
+@pytest.fixture(scope="session")
+def tables(tmp_path_factory) -> Path:
+    """MLflow's tables, made once: it takes seconds."""
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    with quiet.silent_warnings():
+        Server(f"sqlite:///{path}").client.search_experiments()
+    return path
+
+
+def server_in(folder: Path, tables: Path) -> Server:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(tables, folder / "mlflow.db")
+    return Server(f"sqlite:///{folder / 'mlflow.db'}")
+
+
 @pytest.fixture
-def server(recorded) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    workspace = recorded.workspace
-    process = subprocess.Popen(
-        ui_command(workspace.tracking_uri, workspace.artifacts, port),
-        env={**os.environ, **ui_environment(workspace.tracking_uri)},
-        cwd=workspace.folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        _wait(f"http://127.0.0.1:{port}/health", process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+def server(tmp_path: Path, tables: Path) -> Server:
+    return server_in(tmp_path / "server", tables)
 
 
-def _wait(page: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 90
-    while True:
-        assert time.monotonic() < end and process.poll() is None, "the server did not start"
-        with contextlib.suppress(OSError), urllib.request.urlopen(page, timeout=2) as answer:
-            if answer.status == 200:
-                return
-        time.sleep(0.1)
+def mirror_of(server: Server, folder: Path) -> Mirror:
+    return update_mirror(open_workspace(str(folder)), lambda _: ServerSource(server.uri))
+
+
+def same(server: Server, store: Store, folder: Path) -> int:
+    """What is read of a server and of a store are equal rows; return the number of trials."""
+    stored = update_mirror(open_workspace(str(folder / "stored"), store=store.uri))
+    exported = mirror_of(server, folder / "exported")
+    for sql in VIEWS:
+        told, read = ask(stored, sql), ask(exported, sql)
+        assert {c.heading for c in told.columns} == {c.heading for c in read.columns}
+        names = ", ".join(f'"{name}"' for name in sorted(c.heading for c in told.columns))
+        told, read = (ask(m, f"SELECT {names} FROM ({sql})") for m in (stored, exported))
+        assert sorted(map(str, told.rows)) == sorted(map(str, read.rows))  # NaN is not itself
+    return len(ask(stored, "SELECT trial FROM trials").rows)
 
 
 @pytest.mark.slow
-def test_by_http_as_by_sql(recorded, server):
-    there = dataclasses.replace(recorded.workspace, mlflow_uri=server)
+def test_of_published_results(server, tmp_path):
+    results, copied = places.ROOT / "results", tmp_path / "results"
+    for key in PUBLISHED:
+        shutil.copytree(results / "studies" / key, copied / "studies" / key)
+        for trial in study_record.read(Store(str(results)), key).trial_ids():
+            if (results / "trials" / trial).exists():
+                there = copied / "trials" / trial
+                shutil.copytree(results / "trials" / trial, there, dirs_exist_ok=True)
+    store = Store(str(copied))
+    server.export(store)
+    assert same(server, store, tmp_path) > 20
 
-    def same(read: int) -> None:
-        by_http, by_sql = update_mirror(there), update_mirror(recorded.workspace)
-        assert by_http.read == by_sql.read == read
-        for sql in SHOWN:
-            assert ask(by_http, sql) == ask(by_sql, sql)
 
+@pytest.mark.slow
+def test_of_a_workspace_of_0_1_0(server, tmp_path):
+    shutil.unpack_archive(places.GOLDEN / "workspace_0.1.0.tar.xz", tmp_path, filter="data")
+    store = Store(str(tmp_path / "workspace" / "store"))
+    server.export(store, piece=500)
+    assert same(server, store, tmp_path) == 14
+
+
+@pytest.mark.slow
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
+@given(studies=stored_studies())
+def test_of_random_journals(tables, studies):
+    with tempfile.TemporaryDirectory() as folder:
+        store, server = Store(f"{folder}/store"), server_in(Path(folder) / "server", tables)
+        write(store, studies)
+        server.export(store)
+        same(server, store, Path(folder))
+
+
+def test_only_studies_with_news_are_read_again(recorded, server, tmp_path):
     shared = recorded.trial("t1", CONFIG)
-    running = recorded.trial("t2", CONFIG, seed=2, status=None, epochs=1)
-    recorded.study("one", {"a": [shared, running]})
-    same(3)
-    same(0)
-    late = recorded.trial("t0", CONFIG, seed=3, started="1999-01-02T03:04:05Z")
-    early = recorded.trial("t9", CONFIG, seed=4, started="2099-01-02T03:04:05Z")
-    recorded.study("two", {"b": [late, early, shared]})
-    same(4)  # the study, its two, and the one it shares
-    ended = recorded.trial("t2", CONFIG, seed=2, epochs=4)
-    recorded.study("one", {"a": [shared, ended]})
-    same(2)
-    with contextlib.closing(sqlite3.connect(recorded.workspace.folder / "mlflow.db")) as db, db:
-        where = "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't0')"
-        db.execute(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE {where}")
-    same(0)
-    assert ask(update_mirror(there), "SELECT count(*) FROM trials").rows == [(3,)]
+    recorded.study("one", {"a": [shared, recorded.trial("t2", CONFIG, seed=2)]})
+    recorded.study("two", {"b": [shared]})
+    store, place = recorded.workspace.store, tmp_path / "asked"
+    server.export(store)
+    assert [mirror_of(server, place).read for _ in range(2)] == [4, 0]
+    recorded.trial("t2", CONFIG, seed=2, status="failed").write(store)
+    server.export(store)
+    assert mirror_of(server, place).read == 3  # the study, and the trials that it ran
+    assert same(server, store, tmp_path) == 2
 
 
-def test_a_run_without_a_result_that_changes_is_read_wherever_it_is(recorded, monkeypatch):
-    """It is on no page that is read, has the same start, and only another digest."""
-    monkeypatch.setattr(listing, "FIRST_PAGE", 1)
-    uri = recorded.workspace.tracking_uri
-    days = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 25)]
-    done = [recorded.trial(f"t{n}", CONFIG, seed=n, started=day) for n, day in enumerate(days)]
-    known, read = {}, []
-    for digest in ("first", "second"):
-        again = {"started": "2026-01-11T12:00:00Z", "status": "failed", "digest": digest}
-        recorded.study("one", {"a": [*done, recorded.trial("failed", CONFIG, **again)]})
-        source = ServerSource(uri)
-        known, _ = source.changes(known)
-        records = [record for batch in source.read(list(known)) for record in batch]
-        read.append({record.tags[TRIAL] for record in records if record.is_trial})
-    assert len(read[0]) == 25 and read[1] == {"failed"}
+def test_a_study_that_runs_is_read_each_time(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG, status=None)]})
+    server.export(recorded.workspace.store, status="running")
+    assert [mirror_of(server, tmp_path).read for _ in range(2)] == [2, 2]
 
 
-def test_a_run_that_was_read_while_it_was_delivered_is_read_again(recorded, monkeypatch):
-    """Its mark is there before all its numbers, its status last; it is on no page that is read."""
-    monkeypatch.setattr(listing, "FIRST_PAGE", 1)
-    uri = recorded.workspace.tracking_uri
-    days = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 25)]
-    done = [recorded.trial(f"t{n}", CONFIG, seed=n, started=day) for n, day in enumerate(days)]
-    recorded.study("one", {"a": done})
-    half = "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't10')"
-    known, read = {}, []
-    for status, end in (("RUNNING", "NULL"), ("FINISHED", "1800000000000")):
-        with contextlib.closing(sqlite3.connect(recorded.workspace.folder / "mlflow.db")) as db, db:
-            db.execute(f"UPDATE runs SET status = '{status}', end_time = {end} WHERE {half}")
-        source = ServerSource(uri)
-        known, _ = source.changes(known)
-        records = [record for batch in source.read(list(known)) for record in batch]
-        read.append({record.tags[TRIAL] for record in records if record.is_trial})
-    assert len(read[0]) == 24 and read[1] == {"t10"}
+def test_a_run_that_is_deleted_in_mlflow_is_gone(recorded, server, tmp_path):
+    trials = [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG, seed=2)]
+    recorded.study("one", {"a": trials})
+    server.export(recorded.workspace.store)
+    mirror_of(server, tmp_path)
+    server.delete("t2")
+    told = ask(mirror_of(server, tmp_path), "SELECT trial FROM trials")
+    assert told.rows == [("t1",)]
+
+
+def test_a_run_of_an_earlier_version_is_counted_and_named(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store)
+    server.bare("one@laptop", {TRIAL: "t9", HOME: "one@laptop", "arm": "a"})
+    for _ in range(2):
+        (*_, note) = mirror_of(server, tmp_path).notes
+        assert note.startswith("1 run was exported by an earlier version; `ablate sync --mlflow ")
+    assert ask(mirror_of(server, tmp_path), "SELECT trial FROM trials").rows == [("t1",)]
+
+
+def test_what_others_wrote_into_the_tags_breaks_nothing(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store)
+    row = (
+        '{"facts": {"trial": 1, "seed": "x", "new": 1}, "results": {"a": "b"}, "config": {"c": []}}'
+    )
+    epochs = '{"epoch": [1], "x": ["a"], "y": [1, 2]}'
+    for tags in ({reader.ROW: "{"}, {reader.ROW: row, reader.EPOCHS: epochs}):
+        server.bare("one@laptop", {TRIAL: "t9", HOME: "one@laptop", **tags})
+    mirror = mirror_of(server, tmp_path)
+    assert "1 run was" in mirror.notes[-1]
+    assert set(ask(mirror, "SELECT trial, seed FROM trials").rows) == {("t1", 1), (None, None)}
+
+
+def test_a_server_that_does_not_answer_leaves_the_mirror(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store)
+    mirror_of(server, tmp_path)
+    shutil.rmtree(tmp_path / "server")
+    mirror = mirror_of(server, tmp_path)
+    assert mirror.read == 0 and mirror.manifest.generation == 1 and "as of" in mirror.notes[0]
+    with pytest.raises(RecordError):
+        mirror_of(server, tmp_path / "other")
+
+
+def test_trials_that_cannot_be_read_give_no_verdict(
+    recorded, server, tmp_path, monkeypatch, capsys
+):
+    """A server has their numbers, and this store has no journals."""
+    paper = {"paper": "takase2018doc", "tables": ("Table 3",), "corpus": "ptb"}
+    mos = {"MoS": {"published": {"valid": 56.54, "test": 54.44}}}
+    arms = {"MoS": [recorded.trial("t0", {"head": "mos", "corpus.name": "ptb"})]}
+    recorded.study("doc", arms, mos, published_scale=True, **paper)
+    server.export(recorded.workspace.store)
+    monkeypatch.setattr(syncing, "open_source", lambda _: ServerSource(server.uri))
+    assert cli.main(["compare", "doc", "--workspace", str(tmp_path / "own")]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "no verdict: its trials are not in this store" in text
+
+
+@pytest.mark.parametrize(
+    ("named", "read"),
+    [
+        (None, "store:"),
+        ("sqlite:////there/mlflow.db", "store:"),
+        ("http://there:5000", "http://there:5000"),
+        ("postgresql://me@there/runs", "postgresql://me@there/runs"),
+    ],
+)
+def test_a_server_that_is_named_is_read(tmp_path, named, read):
+    workspace = open_workspace(str(tmp_path))
+    assert source_uri(replace(workspace, mlflow_uri=named)).startswith(read)
+
+
+def test_no_mlflow_is_needed_to_ask_a_store(recorded, monkeypatch):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    monkeypatch.setattr(quiet, "load", lambda name: pytest.fail(name))
+    assert update_mirror(recorded.workspace).read == 2
+    assert not (recorded.workspace.folder / "mlflow.db").exists()
