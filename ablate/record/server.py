@@ -44,6 +44,7 @@ SHORT = 500  # characters of a tag that a run is created with
 ACTIVE, ALL = 1, 3  # MLflow's ViewType: without the runs that somebody deleted, and with them
 OURS = f"tags.`{HOME}` LIKE '%'"  # experiments
 IDENTITIES = (TRIAL, ARM_RUN, STUDY_RUN)
+PLAIN = re.compile(r"[\w@.,()+/ -]+")  # a value that MLflow's search can quote
 Identity = tuple[str, str]  # a tag that only one run of the server has
 
 
@@ -147,10 +148,10 @@ class Server:
     def _find(self, identity: Identity) -> Known | None:
         """The run with this tag, the oldest of several."""
         key, value = identity
-        quoted = f'"{value}"' if "'" in value else f"'{value}'"
+        condition = f"= '{value}'" if PLAIN.fullmatch(value) else "LIKE '%'"
         # Listed now: another driver may have made one for a study that shares the trial.
         ours = [each.experiment_id for each in read_experiments(self.client, OURS)]
-        return _by_identity(self._search(ours, f"tags.`{key}` = {quoted}")).get(identity)
+        return _by_identity(self._search(ours, f"tags.`{key}` {condition}")).get(identity)
 
     def _create(self, experiment_id: str, run: RunToWrite, tags: Mapping[str, str]) -> Known:
         """Make the run with its short tags; without the mark, which only a run that shows the

@@ -148,3 +148,15 @@ def test_a_long_course_is_thinned_and_keeps_its_end(tmp_path) -> None:
     points = course.read(store, "a")
     steps = [point.finished for point in points]
     assert len(steps) <= course.MOST and steps[-1] == 499 and steps == sorted(set(steps))
+
+
+@pytest.mark.parametrize("name", ['it\'s "b"', "a\nb", "`c`", "100 %", "日本"])
+def test_an_arm_has_any_name(workspace, name) -> None:
+    """MLflow's search can quote none that has both kinds of quotes."""
+    record = make_study(trials=1)
+    record = replace(record, arms=(*record.arms, ArmRecord(name=name)))
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, record)
+    for _ in range(2):
+        assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
+    assert f"mix@laptop/{name}" in arm_runs(workspace.uri)

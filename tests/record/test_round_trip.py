@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from ablate.compare.across.query import ask
 from ablate.record.export import sync
@@ -67,7 +67,7 @@ def test_of_a_workspace_of_0_1_0(empty_database, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
 @given(studies=stored_studies())
 def test_of_random_journals(empty_database, studies) -> None:
     with tempfile.TemporaryDirectory() as folder:
