@@ -4,6 +4,7 @@
     server    reads rows from a server where `ablate sync` has exported them
     arms      the rows of `arms`, counted as tables count them
     files     generations of files, complete or absent, and the detection of damage
+    lines     rows as lines of JSON, and the types of their columns
     writing   the next generation, written with DuckDB
     syncing   reads what has changed since the last time: `update_mirror`
     views     the tables that a query may name: trials, epochs, arms, studies, published

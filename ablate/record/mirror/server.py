@@ -13,10 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ablate.record import quiet
-from ablate.record.client import open_client, pages, read_experiments, translate_errors
+from ablate.record.client import open_client, read_experiments, read_pages, translate_errors
 from ablate.redaction import redacted
 from ablate.results.facts import HOME, NUMBER, STUDY_RUN, TEXT, TRIAL, TRUTH, WHOLE
 from ablate.results.rows import (
@@ -64,23 +65,24 @@ class ServerSource:
         before = {run_id: SeenStudy(*entry) for run_id, entry in known.items()}
         with translate_errors(self._uri), quiet.silent_warnings():
             experiments = read_experiments(self._client)
-            self._experiments = [e.experiment_id for e in experiments if HOME in e.tags]  # ours
-            for run in self._search(OF_STUDIES):
-                run_id, seen = run.info.run_id, _digest(run)
-                self._studies[run_id] = before.get(run_id, SeenStudy())._replace(tags=seen)
-                is_new = before.get(run_id, SeenStudy()).tags != seen
-                if is_new or run.data.tags.get("status") == StudyStatus.RUNNING:
-                    self._due[run_id] = run
-            gone = {run.info.run_id for run in self._search("", self._deleted)} & _runs_of(before)
-        gone |= _runs_of(before) - _runs_of(self._studies)
-        return _runs_of({one: self._studies[one] for one in self._due}), gone
+        self._experiments = [e.experiment_id for e in experiments if HOME in e.tags]  # ours
+        deleted = {run.info.run_id for run in self._search("", self._deleted)}
+        for run in self._search(OF_STUDIES):
+            run_id, known_as = run.info.run_id, before.get(run.info.run_id, SeenStudy())
+            trials = [one for one in known_as.trials if one not in deleted]
+            self._studies[run_id] = known_as._replace(tags=_digest(run), trials=trials)
+            is_new = known_as.tags != self._studies[run_id].tags
+            if is_new or run.data.tags.get("status") == StudyStatus.RUNNING:
+                self._due[run_id] = run
+        due = {run_id: self._studies[run_id] for run_id in self._due}
+        return _runs_of(due), _runs_of(before) - _runs_of(self._studies)
 
     def read(self) -> Iterator[list[Recorded]]:
         """Yield the rows of studies that have changed, and those of their trials."""
         done: set[str] = set()
         for run_id, run in self._due.items():
             before, key = self._studies[run_id], run.data.tags[STUDY_RUN]
-            own = list(self._search(OF_TRIALS, within=[run.info.experiment_id]))
+            own = self._search(OF_TRIALS, within=[run.info.experiment_id])
             shared = self._search(f"tags.`{SHARED}{tag_key(key)}` LIKE '%'")
             runs = {each.info.run_id: each for each in (run, *own, *shared)}
             rows = {one: _row(each) for one, each in runs.items() if one not in done}
@@ -110,18 +112,12 @@ class ServerSource:
 
     def _search(
         self, condition: str, view: Any = None, within: list[str] | None = None
-    ) -> Iterator[Any]:
+    ) -> list[Any]:
         """All runs of our experiments, or `within` some, under a condition."""
-        within, view = within or self._experiments, view or self._active
-        search = self._client.search_runs
+        chosen = within or self._experiments
+        search = partial(self._client.search_runs, chosen, condition, view or self._active, PAGE)
         with translate_errors(self._uri), quiet.silent_warnings():
-            if within:
-                for page in pages(
-                    lambda token: search(
-                        within, condition, view, max_results=PAGE, page_token=token
-                    )
-                ):
-                    yield from page
+            return read_pages(lambda token: search(page_token=token)) if chosen else []
 
 
 def _runs_of(studies: Mapping[str, SeenStudy]) -> set[str]:

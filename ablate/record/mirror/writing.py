@@ -1,12 +1,10 @@
 """Writes a generation of the mirror: DuckDB merges new records into the Parquet files.
 
-Rows pass through files of JSON lines, which DuckDB reads faster than inserted rows, converting
-every column to its type.
+Rows pass through files of JSON lines, whose columns DuckDB converts to their types.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +23,16 @@ from ablate.record.mirror.arms import (
     study_of,
 )
 from ablate.record.mirror.files import Folder, Manifest
-from ablate.results.facts import NUMBER, TEXT, TRUTH, WHOLE
+from ablate.record.mirror.lines import (
+    common_kind,
+    epoch_lines,
+    kind_of,
+    line,
+    spellings,
+    trial_line,
+    write,
+)
+from ablate.results.facts import TEXT, TRUTH
 from ablate.results.rows import (
     EPOCH_COLUMNS,
     EPOCH_METRICS,
@@ -33,16 +40,11 @@ from ablate.results.rows import (
     STUDY_COLUMNS,
     TRIAL_COLUMNS,
     Recorded,
-    Row,
 )
-from ablate.store.numbers import number, without_nan
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
 COUNTED = "(study_key, arm) IN (SELECT unnest(${}), unnest(${}))"
-LARGEST_WHOLE = 2**63 - 1  # of DuckDB's BIGINT
-LONGEST = 50_000  # values in a line: DuckDB reads lines of 16 MB
-ENCODED = json.JSONEncoder(allow_nan=False).encode
 Kinds = Mapping[str, str]
 
 
@@ -127,16 +129,16 @@ class Generation:
         trials = [run for run in batch if run.trial is not None]
         self._learn_configs(trials)
         known = {*TRIAL_COLUMNS, *manifest.configs}
-        _write((_trial(run, generation) for run in trials), trial, known, manifest.numbers)
-        lines = (line for run in trials for line in _epochs(run, generation))
-        _write(lines, epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
+        write((trial_line(run, generation) for run in trials), trial, known, manifest.numbers)
+        lines = (line for run in trials for line in epoch_lines(run, generation))
+        write(lines, epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
         studies = ({**run.study, "run_id": run.run_id} for run in batch if run.study is not None)
-        _write(studies, study, STUDY_COLUMNS, {})
+        write(studies, study, STUDY_COLUMNS, {})
 
     def _learn_configs(self, trials: list[Recorded]) -> None:
         """Add the config columns of these runs, and their types, to the manifest."""
         configs = self.manifest.configs
-        spelled = _spellings(configs)
+        spelled = spellings(configs)
         for name, value in (pair for run in trials for pair in (run.trial or {})["config"].items()):
             column, kind = spelled.setdefault(name.lower(), name), kind_of(value)
             if configs.get(column) != kind:
@@ -183,7 +185,7 @@ class Generation:
         new = self.folder.path_to("arms.jsonl")
         with new.open("w") as file:
             for row in self._arm_rows(counted):
-                file.write(f"{_line(row)}\n")
+                file.write(f"{line(row)}\n")
         parts = [f"SELECT {self._casts(ARM_COLUMNS)} WHERE false"]
         parts += [f"SELECT * FROM {_json(new, ARM_COLUMNS)}"] if new.stat().st_size else []
         parameters: list[list[str]] = []
@@ -272,52 +274,10 @@ def _pairs(studies: Iterable[Study]) -> tuple[list[str], list[str]]:
     return [key for key, _ in pairs], [arm for _, arm in pairs]
 
 
-def _write(
-    rows: Iterable[dict[str, Any]], file: TextIO, known: Iterable[str], numbers: dict[str, str]
-) -> None:
-    """Write rows as JSON lines; add columns that are not known to `numbers`.
-
-    SQL ignores case: names that differ only in it are one column, as it was first written.
-    """
-    spelled = _spellings((*numbers, *known))
-    columns: dict[str, str] = {}  # of the rows' names: most of a million rows have the same
-    for row in rows:
-        for name in (name for name in row if name not in columns):
-            columns[name] = column = spelled.setdefault(name.lower(), name)
-            numbers |= {} if column in known else {column: NUMBER}
-        values = {columns[name]: value for name, value in row.items() if value is not None}
-        file.write(f"{_line(values)}\n")
-
-
-def _spellings(columns: Iterable[str]) -> dict[str, str]:
-    return {name.lower(): name for name in columns}
-
-
 def _json(file: Path, columns: Kinds) -> str:
     types = ", ".join(f"{literal(column)}: {literal(kind)}" for column, kind in columns.items())
     path = literal(str(file))
     return f"read_json({path}, format = 'newline_delimited', columns = {{{types}}})"
-
-
-def kind_of(value: Any) -> str | None:
-    """The type of a column with this value."""
-    if value is None or isinstance(value, bool):
-        return None if value is None else TRUTH
-    if isinstance(value, int) and abs(value) <= LARGEST_WHOLE:
-        return WHOLE
-    return TEXT if number(value) is None else NUMBER
-
-
-def common_kind(one: str | None, other: str | None) -> str:
-    """The type that can hold the values of both."""
-    if one is None or other is None or one == other:
-        return one or other or TEXT
-    return NUMBER if {one, other} == {WHOLE, NUMBER} else TEXT
-
-
-def _as_text(value: Any) -> Any:
-    """A truth value as Python writes it, since its column may be one of text."""
-    return str(value) if isinstance(value, bool) else value
 
 
 def _cast(name: str, kind: str, before: str | None) -> str:
@@ -326,27 +286,3 @@ def _cast(name: str, kind: str, before: str | None) -> str:
     if before == TRUTH and kind == TEXT:
         value = f"CASE WHEN {value} THEN 'True' WHEN NOT {value} THEN 'False' END"
     return f"CAST({value} AS {kind}) AS {quoted(name)}"
-
-
-def _trial(run: Recorded, generation: int) -> Row:
-    parts = run.trial or {}
-    config = {name: _as_text(value) for name, value in parts["config"].items()}
-    key = {"run_id": run.run_id, "generation": generation}
-    return {**config, **parts["facts"], **parts["results"], **key}
-
-
-def _epochs(run: Recorded, generation: int) -> Iterator[Row]:
-    """A trial's epochs, in lines of a limited length."""
-    columns = run.epochs
-    num, step = len(columns.get("epoch", ())), max(1, LONGEST // max(1, len(columns)))
-    key = {"run_id": run.run_id, "generation": generation}
-    for first in range(0, num, step):
-        yield {**{name: some[first : first + step] for name, some in columns.items()}, **key}
-
-
-def _line(row: Row) -> str:
-    """A row as a line of JSON. NaN and infinity become text, which DuckDB reads as numbers."""
-    try:
-        return ENCODED(row)
-    except ValueError:  # looking for NaN in a million rows takes longer than a second try for few
-        return ENCODED(without_nan(row))

@@ -17,8 +17,8 @@ from ablate.commands.query import query as ask_records
 from ablate.compare.across.query import MirrorDamaged, ask
 from ablate.errors import DamagedError, RecordError, StoreError
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
+from ablate.record.mirror.lines import write
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
-from ablate.record.mirror.writing import _write
 from ablate.results.facts import NUMBER
 from ablate.results.labels import labels_of
 from ablate.store.epoch import Epoch
@@ -440,7 +440,7 @@ def test_only_arms_with_news_are_counted(recorded, rows_of):
 def test_columns_stand_in_the_order_in_which_they_are_reported():
     """And so in every mirror of the same records."""
     numbers = {"valid_nll": NUMBER}
-    _write([dict.fromkeys("gfedcba", 1.0), {"A": 2.0, "z": None}], io.StringIO(), (), numbers)
+    write([dict.fromkeys("gfedcba", 1.0), {"A": 2.0, "z": None}], io.StringIO(), (), numbers)
     assert [*numbers] == ["valid_nll", *"gfedcba", "z"]
 
 
