@@ -280,7 +280,9 @@ class Export:
 
     @property
     def _server(self) -> Server:
-        self._opened = self._opened or Server(self.uri, self._artifacts)
+        if self._opened is None:
+            self._opened = Server(self.uri, self._artifacts)
+            self.progress_at = time.monotonic()  # it took MLflow's import, and perhaps a database
         return self._opened
 
 
