@@ -44,8 +44,8 @@ bench: $(READY)  # what is fast, ours beside theirs; ARGS="--only mixture", "--f
 bench-search: $(READY)  # what early stopping saves a search, replayed on recorded learning curves
 	$(VENV)/bin/python -m benchmarks.search $(ARGS)
 
-bench-mirror: $(READY)  # questions over 20,000 recorded trials, SQLite and HTTP; about ten minutes
-	$(VENV)/bin/python benchmarks/mirror.py --http --json benchmarks/mirror.json $(ARGS)
+bench-mirror: $(READY)  # questions over 20,000 trials of a store; about two minutes
+	$(VENV)/bin/python benchmarks/mirror.py --json benchmarks/mirror.json $(ARGS)
 
 bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--sizes 1 16"
 	$(VENV)/bin/python -m benchmarks.cluster $(ARGS)

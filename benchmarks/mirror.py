@@ -1,52 +1,41 @@
-"""Queries of many recorded trials: the mirror against `mlflow.search_runs` on the same records.
+"""Queries of many trials in a store: how long the mirror takes to make, to update, and to answer.
 
-    python benchmarks/mirror.py [--trials N] [--epochs N] [--http] [--folder DIR] [--json FILE]
+    python benchmarks/mirror.py [--trials N] [--epochs N] [--folder DIR] [--json FILE]
 
-A generator writes the trials of twenty studies into MLflow's SQLite database in bulk, each of 40
-config columns and 50 epochs. Then, in this order:
+A generator writes the journals of twenty studies, each of 40 config columns and 50 epochs. Then, in
+this order:
 
     first sync         the whole mirror made
     nothing new        a sync that finds nothing to do
     sync 100 new       100 trials more are written, and the mirror brought up to date: three times
     each question      a look for news, the question, its answer as text: the best of three
-    search_runs        MLflow's own answer to "all trials", in the same run
-    --http             the same by HTTP, from a copy of that mirror: nothing new, then 100 new
-                       whose clocks are years behind, three times
 
-Times are by the clock; beside them stand the processor time of this process and of the server, and
-the load, since on a machine that is shared the clock says little. Exits with 1 where a limit is
-exceeded: 1 s for a sync of 100 (the middle one of three) and for each question, 5 s over HTTP.
-`make bench-mirror` writes benchmarks/mirror.json.
+Times are by the clock; beside them stand the processor time of this process and the load, since on
+a machine that is shared the clock says little. Exits with 1 where a limit is exceeded: 1 s for a
+sync of 100 (the middle one of three) and for each question. `make bench-mirror` writes
+benchmarks/mirror.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
 import random
 import shutil
-import signal
-import socket
-import sqlite3
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PORT = int(os.environ.get("ABLATE_BENCH_PORT", "0"))
-LIMIT_S, HTTP_LIMIT_S, NEW, ROUNDS = 1.0, 5.0, 100, 3
+LIMIT_S, NEW, ROUNDS = 1.0, 100, 3
 STUDIES, COLUMNS, SEEDS = 20, 40, 5
 HEADS, GATES = ("softmax", "mos", "doc", "tied"), ("none", "iog")
-METRICS = ("train_nll", "valid_nll", "tokens", "seconds")
-START = 1_767_323_045_000
+STARTED = "2026-01-02T03:04:05Z"
 QUESTIONS = {
     "query: the best arms": "SELECT study, arm, ppl FROM arms WHERE split = 'test' "
     "ORDER BY ppl LIMIT 10",
@@ -75,19 +64,16 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--trials", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--http", action="store_true", help="a server too (minutes)")
-    parser.add_argument("--folder", help="keep the records and the mirror here")
+    parser.add_argument("--folder", help="keep the store and the mirror here")
     parser.add_argument("--json", help="write the figures to this file")
     return parser.parse_args()
 
 
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    from ablate.record.mirror.syncing import mirror_folder
-    from ablate.store.workspace import make_folders, open_workspace
+    from ablate.store.workspace import open_workspace
 
     workspace = open_workspace(str(folder))
-    make_folders(workspace)
-    writer = Writer(folder / "mlflow.db", options.epochs)
+    writer = Writer(workspace.store, options.trials, options.epochs)
     written = timed(lambda: writer.write(options.trials))[0]
     print(
         f"{options.trials} trials, {options.epochs} epochs: written in {written:.0f} s", flush=True
@@ -95,34 +81,25 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     figures: dict[str, Any] = {"trials": options.trials, "epochs": options.epochs}
     figures |= {"columns": COLUMNS, "python": platform.python_version(), "cores": os.cpu_count()}
     figures["load_before"] = os.getloadavg()
-    figures["sqlite"] = sqlite = measure_syncs(workspace, writer, years_back=0)
+    figures["store"] = store = measure_syncs(workspace, writer)
     figures["questions"] = measure_questions(workspace)
-    figures["search_runs_s"] = measure_search_runs(workspace)
     over = [name for name, result in figures["questions"].items() if result["s"] > LIMIT_S]
-    over += ["sync 100 new"] if sqlite["sync_100_new_s"] > LIMIT_S else []
-    if options.http:
-        with server(workspace) as (uri, group):
-            there = open_workspace(str(folder), mlflow=uri)
-            shutil.copytree(mirror_folder(workspace), mirror_folder(there))
-            figures["http"] = measure_syncs(there, writer, years_back=3, group=group)
-        over += ["http"] if figures["http"]["sync_100_new_s"] > HTTP_LIMIT_S else []
+    over += ["sync 100 new"] if store["sync_100_new_s"] > LIMIT_S else []
     figures["load_after"] = os.getloadavg()
     print(f"load {figures['load_before'][0]:.1f} before, {figures['load_after'][0]:.1f} after")
     print(f"over the limits: {', '.join(over) or 'none'}")
     return {**figures, "over": over, "within_limits": not over}
 
 
-def measure_syncs(
-    workspace: Any, writer: Writer, years_back: int, group: int | None = None
-) -> dict[str, Any]:
+def measure_syncs(workspace: Any, writer: Writer) -> dict[str, Any]:
     from ablate.record.mirror.syncing import mirror_folder
 
-    figures: dict[str, Any] = {"first_sync_s": one_sync(workspace, "first sync", group)["s"]}
-    figures["nothing_new"] = one_sync(workspace, "nothing new", group)
+    figures: dict[str, Any] = {"first_sync_s": one_sync(workspace, "first sync")["s"]}
+    figures["nothing_new"] = one_sync(workspace, "nothing new")
     figures["sync_100_new"] = []
     for _ in range(ROUNDS):
-        writer.write(NEW, years_back)
-        result = one_sync(workspace, f"{NEW} new", group)
+        writer.write(NEW)
+        result = one_sync(workspace, f"{NEW} new")
         if result["read"] < NEW:
             raise SystemExit(f"only {result['read']} of {NEW} new trials were found")
         figures["sync_100_new"].append(result)
@@ -133,29 +110,15 @@ def measure_syncs(
     return figures
 
 
-def one_sync(workspace: Any, name: str, group: int | None) -> dict[str, float]:
-    """`group`: the processes of a server, whose processor time is reported too."""
+def one_sync(workspace: Any, name: str) -> dict[str, float]:
     from ablate.record.mirror.syncing import update_mirror
 
-    busy, serving = time.process_time(), processor_s(group)
+    busy = time.process_time()
     taken, mirror = timed(lambda: update_mirror(workspace))
     result = {"s": taken, "processor_s": time.process_time() - busy, "read": mirror.read}
-    result |= {} if group is None else {"server_processor_s": processor_s(group) - serving}
     text = ", ".join(f"{key} {value:.2f}" for key, value in result.items())
-    load = os.getloadavg()[0]
-    print(f"{workspace.tracking_uri[:6]} {name}: {text}, load {load:.1f}", flush=True)
+    print(f"{name}: {text}, load {os.getloadavg()[0]:.1f}", flush=True)
     return result
-
-
-def processor_s(group: int | None) -> float:
-    """Return the processor time of a group of processes, as Linux reports it."""
-    ticks = 0
-    for path in Path("/proc").glob("[0-9]*/stat") if group is not None else ():
-        with contextlib.suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[2]) == group:
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measure_questions(workspace: Any) -> dict[str, dict[str, float]]:
@@ -188,19 +151,6 @@ def answered(query: Callable[[], str]) -> dict[str, float]:
     return {"s": taken, "processor_s": time.process_time() - busy}
 
 
-def measure_search_runs(workspace: Any) -> float:
-    from ablate.record import quiet
-
-    mlflow = quiet.load("mlflow")
-    with quiet.silent_warnings():
-        mlflow.set_tracking_uri(workspace.tracking_uri)
-        taken, result = timed(
-            lambda: mlflow.search_runs(search_all_experiments=True, max_results=100_000)
-        )
-    print(f"mlflow.search_runs: {taken:.1f} s for {len(result)} runs", flush=True)
-    return taken
-
-
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = work()
@@ -208,121 +158,89 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 class Writer:
-    """Writes trials as `ablate` records them, thousands at a time."""
+    """Writes journals as workers write them, without waiting for the disk."""
 
-    def __init__(self, path: Path, num_epochs: int) -> None:
-        from ablate.record.sqlite_client import _make_database
+    def __init__(self, store: Any, num: int, num_epochs: int) -> None:
+        from ablate.store import study_record
 
-        _make_database(f"sqlite:///{path}", path.parent / "mlflow-artifacts")
-        self._path, self._num_epochs, self._written = path, num_epochs, 0
+        self._store, self._num_epochs, self._written = store, num_epochs, 0
         self._random = random.Random(0)
-        self._rows(lambda db: self._make_studies(db))
+        for number in range(STUDIES):
+            study_record.write(store, _study(number, num + ROUNDS * NEW))
 
-    def write(self, num: int, years_back: int = 0) -> None:
-        for first in range(0, num, 500):
-            some = range(self._written, self._written + min(500, num - first))
-            self._rows(lambda db, some=some: self._trials(db, some, years_back))
-            self._written = some.stop
+    def write(self, num: int) -> None:
+        from ablate.store import checksum
 
-    def _rows(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        with contextlib.closing(sqlite3.connect(self._path, timeout=60)) as db, db:
-            db.execute("PRAGMA synchronous = OFF")
-            work(db)
+        for number in range(self._written, self._written + num):
+            key = f"trials/{_id(number)}/journal.json"
+            plain = {**self._journal(number), checksum.FIELD: checksum.BLANK}
+            data = json.dumps(plain, indent=1, sort_keys=True).encode()
+            path = self._store.folder / key
+            path.parent.mkdir(parents=True)
+            path.write_bytes(b"".join(checksum.pieces(data, checksum.start_of(key))))
+        self._written += num
 
-    def _make_studies(self, db: sqlite3.Connection) -> None:
-        for number in range(1, STUDIES + 1):
-            key = f"study{number - 1}@laptop"
-            experiment = (number, key, f"file:///nowhere/{number}", "active", START, START)
-            db.execute(
-                "INSERT INTO experiments (experiment_id, name, artifact_location, lifecycle_stage, "
-                "creation_time, last_update_time) VALUES (?, ?, ?, ?, ?, ?)",
-                experiment,
-            )
-            tag = "INSERT INTO experiment_tags (experiment_id, key, value) VALUES (?, ?, ?)"
-            db.execute(tag, (number, "ablate.study_key", key))
-            run_id = f"{number:032x}"
-            self._run(db, run_id, number, START)
-            tags = {"ablate.study_run": key, "ablate.mark": "finished:0", "ablate.kind": "study"}
-            tags |= {"study": key.split("@")[0], "scale": "laptop", "corpus": "grammar"}
-            _insert(db, "tags", [(k, v, run_id) for k, v in tags.items()])
-
-    def _run(self, db: sqlite3.Connection, run_id: str, experiment: int, start: int) -> None:
-        db.execute(
-            "INSERT INTO runs (run_uuid, name, source_type, status, start_time, end_time, "
-            "lifecycle_stage, artifact_uri, experiment_id, user_id, source_name, entry_point_name, "
-            "source_version) "
-            "VALUES (?, ?, 'UNKNOWN', 'FINISHED', ?, ?, 'active', ?, ?, '', '', '', '')",
-            (run_id, run_id, start, start + 1000, f"file:///nowhere/{run_id}", experiment),
-        )
-
-    def _trials(self, db: sqlite3.Connection, numbers: range, years_back: int) -> None:
-        tags, params, metrics, latest = [], [], [], []
-        for number in numbers:
-            run_id = f"{self._random.getrandbits(128):032x}"
-            start = START + 60_000 * number - years_back * 31_536_000_000
-            study_index, rest = number % STUDIES, number // STUDIES
-            self._run(db, run_id, 1 + study_index, start)
-            config = _config(rest)
-            params += [(key, str(value), run_id) for key, value in config.items()]
-            tags += [
-                (k, str(v), run_id)
-                for k, v in self._tags(number, study_index, rest, config).items()
-            ]
-            result = self._curve(run_id, start)
-            metrics += result
-            latest += [row for row in result if row[4] == self._num_epochs]
-        _insert(db, "tags", tags)
-        _insert(db, "params", params)
-        columns = "(key, value, timestamp, run_uuid, step, is_nan) VALUES (?, ?, ?, ?, ?, 0)"
-        db.executemany(f"INSERT INTO metrics {columns}", metrics)
-        db.executemany(f"INSERT INTO latest_metrics {columns}", latest)
-
-    def _curve(self, run_id: str, start: int) -> list[tuple]:
-        best, noise = 4 + self._random.random() / 10, self._random.random() / 100
-        rows = []
-        for epoch in range(1, self._num_epochs + 1):
-            values = (best + 1 / epoch, best + 1.1 / epoch + noise, 1000.0, 0.5 * epoch)
-            named = zip(METRICS, values, strict=True)
-            rows += [(name, value, start + epoch, run_id, epoch) for name, value in named]
-        end = {"final_valid_nll": best, "final_test_nll": best - 0.05, "num_parameters": 1e6}
-        end_point = (start + self._num_epochs, run_id, self._num_epochs)
-        return [*rows, *((name, value, *end_point) for name, value in end.items())]
-
-    def _tags(
-        self, number: int, study_index: int, rest: int, config: dict[str, Any]
-    ) -> dict[str, Any]:
-        study = f"study{study_index}"
+    def _journal(self, number: int) -> dict[str, Any]:
+        best, config = 4 + self._random.random() / 10, _config(number // STUDIES)
+        planned = _planned(number)
+        trial = {"id": _id(number), "values": config, "seed": planned.seed, "corpus_digest": "c0"}
+        trial |= {"study": f"study{number % STUDIES}", "scale": "laptop", "arm": planned.arm}
+        metrics = {"valid_nll": best, "test_nll": best - 0.05}
+        outcome = {"status": "completed", "metrics": metrics, "num_parameters": 1_000_000}
         return {
-            "ablate.trial": f"{number:016x}",
-            "ablate.kind": "trial",
-            "ablate.mark": f"completed:{self._num_epochs}:1",
-            "ablate.study_key": f"{study}@laptop",
-            "mlflow.runName": f"trial {number}",
-            "mlflow.parentRunId": f"{1 + study_index:032x}",
-            "study": study,
-            "scale": "laptop",
-            "arm": f"{config['head']}/{config['gate']}",
-            "stage": "train",
-            "status": "completed",
-            "seed": 1 + rest % SEEDS,
-            "seed_index": rest % SEEDS,
-            "in_cell": True,
-            "paper": "",
-            "table": "Table 3",
-            "corpus": "grammar",
-            "corpus_digest": "c0",
-            "device": "cpu",
-            "threads": 1,
-            "reads_test": True,
-            "runner": "training",
-            "precision": "float32",
-            "attempts": 1,
-            "epochs": self._num_epochs,
-            "host": "box",
-            "versions": "torch 2.13.0",
-            "git_commit": "abc",
-            "result_digest": f"{number:x}",
+            "trial": trial,
+            "config": {**config, "corpus.name": "grammar"},
+            "attempts": [{"started": STARTED, "host": "box", "versions": {"torch": "2.13.0"}}],
+            "deaths": [],
+            "epochs": [self._epoch(epoch, best) for epoch in range(1, self._num_epochs + 1)],
+            "outcome": {**outcome, "digest": f"{number:x}"},
         }
+
+    def _epoch(self, epoch: int, best: float) -> dict[str, Any]:
+        losses = {"train_nll": best + 1 / epoch, "valid_nll": best + 1.1 / epoch}
+        return {"epoch": epoch, "tokens": 1000.0, "seconds": 0.5 * epoch, **losses}
+
+
+def _id(number: int) -> str:
+    return f"{number:016x}"
+
+
+def _study(number: int, num: int) -> Any:
+    from ablate.store.study_record import ArmRecord, StudyRecord
+
+    trials = tuple(_planned(trial) for trial in range(number, num, STUDIES))
+    names = dict.fromkeys(trial.arm for trial in trials)
+    return StudyRecord(
+        name=f"study{number}",
+        scale="laptop",
+        question="Which?",
+        paper="",
+        tables=("Table 3",),
+        file="study.py",
+        command="ablate study study.py",
+        corpus="grammar",
+        corpus_digest="c0",
+        level="word",
+        num_seeds=SEEDS,
+        base_arm=next(iter(names)),
+        arms=tuple(ArmRecord(name=name) for name in names),
+        trials=trials,
+    )
+
+
+def _planned(number: int) -> Any:
+    from ablate.store.study_record import PlannedTrial
+
+    rest = number // STUDIES
+    config = _config(rest)
+    return PlannedTrial(
+        id=_id(number),
+        arm=f"{config['head']}/{config['gate']}",
+        stage="train",
+        seed=1 + rest % SEEDS,
+        seed_index=rest,
+        final=True,
+    )
 
 
 def _config(rest: int) -> dict[str, Any]:
@@ -337,42 +255,9 @@ def _config(rest: int) -> dict[str, Any]:
         "backbone.units": 100 + 50 * (rest % 5),
     }
     varied["optimizer.learning_rate"] = 0.1 * (1 + rest // 5)
-    varied["head.experts"] = "[3, 1, 0, 0]" if head == "doc" else 15
+    varied["head.experts"] = [3, 1, 0, 0] if head == "doc" else 15
     fixed = {f"training.option_{i}": 0.5 * i for i in range(COLUMNS - len(varied))}
     return {**varied, **fixed}
-
-
-def _insert(db: sqlite3.Connection, table: str, rows: list[tuple]) -> None:
-    db.executemany(f"INSERT INTO {table} (key, value, run_uuid) VALUES (?, ?, ?)", rows)
-
-
-@contextlib.contextmanager
-def server(workspace: Any) -> Iterator[tuple[str, int]]:
-    """Start a server for the workspace's records; yield its URI and process group."""
-    from ablate.record.places import ui_command, ui_environment
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", PORT))
-        port = free.getsockname()[1]
-    command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, **ui_environment(workspace.tracking_uri)},
-        start_new_session=True,
-        **quiet,
-    )
-    try:
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
-                break
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}", process.pid
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -100,22 +98,9 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def one_empty_database() -> None:
     """MLflow makes its tables once: in each new workspace they would take a second of a core."""
-    from ablate.record import sqlite_client
+    from ablate.record import client
 
-    there = Path("/where/they/were/made")
-    made = cache(partial(sqlite_client._empty_database, there))
-
-    def copied(artifacts: Path) -> bytes:
-        with contextlib.closing(sqlite3.connect(":memory:")) as tables:
-            tables.deserialize(made())
-            tables.execute(
-                "UPDATE experiments SET artifact_location = replace(artifact_location, ?, ?)",
-                (there.as_uri(), artifacts.absolute().as_uri()),
-            )
-            tables.commit()
-            return tables.serialize()
-
-    sqlite_client._empty_database = copied
+    client.empty_database = cache(client.empty_database)
 
 
 @pytest.fixture(scope="session")

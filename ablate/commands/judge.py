@@ -209,7 +209,7 @@ def _margin(text: str | None) -> str | float | None:
 
 def _deliver(key: str, options: argparse.Namespace) -> None:
     """Record a kept study, so that comparisons and queries have it; the store has it already."""
-    from ablate.record.mlflow_records import sync
+    from ablate.record.export import sync
 
     place = _options.workspace(options)
     try:

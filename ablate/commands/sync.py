@@ -12,7 +12,7 @@ from ablate.store import study_record
 from ablate.store.workspace import Workspace, running_driver
 
 if TYPE_CHECKING:
-    from ablate.record.mlflow_records import Delivery
+    from ablate.record.export import Delivery
 
 EXAMPLE = "ablate sync --mlflow http://host:5000"
 
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 def sync_records(workspace: Workspace) -> int:
     """Deliver missing records, and print one line for each study; then raise the first error."""
-    from ablate.record.mlflow_records import sync
+    from ablate.record.export import sync
 
     store = workspace.store
     names = study_record.names(store)

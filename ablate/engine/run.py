@@ -192,7 +192,7 @@ def _run_plan(
 ) -> Ended:
     from ablate.engine.course import Course
     from ablate.engine.screen import Screen
-    from ablate.record.background import BackgroundRecorder
+    from ablate.record.background import BackgroundExport
     from ablate.tune.earlier import Earlier
     from ablate.tune.schedule import Schedule
 
@@ -206,7 +206,7 @@ def _run_plan(
         if changed := _changed_values(plan, store):
             screen.note(changed)
         course = Course(store, plan.record)
-        recorder = BackgroundRecorder(
+        recorder = BackgroundExport(
             store,
             workspace.tracking_uri,
             plan.record,

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from ablate.errors import AblateError
-from ablate.record.mlflow_records import open_tracking
+from ablate.record.server import Server
 from ablate.record.tracking import TRIAL
 from ablate.results.facts import STUDY_RUN
 from ablate.store import study_record
@@ -89,5 +89,5 @@ def _mark_deleted(workspace: Workspace, key: str, trials: tuple[str, ...]) -> in
     """Mark the runs of the study and of its trials as deleted; return how many there were."""
     if not workspace.has_records:
         return 0
-    tracking = open_tracking(workspace.tracking_uri, workspace.artifacts)
+    tracking = Server(workspace.tracking_uri, workspace.artifacts)
     return tracking.delete([(STUDY_RUN, key), *((TRIAL, trial_id) for trial_id in trials)])

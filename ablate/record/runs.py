@@ -6,23 +6,18 @@ results are `final_<name>`, so that a trial stopped early has no value where fin
 
 from __future__ import annotations
 
-import calendar
-import csv
 import dataclasses
 import hashlib
-import io
 import json
-import math
-import re
 import time
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from functools import lru_cache
 from typing import Any
 
 from ablate.config.identity import digest
+from ablate.record import artifacts
 from ablate.record.tracking import (
     ALSO_IN,
+    EPOCHS,
     FAILED,
     FINAL,
     FINISHED,
@@ -32,41 +27,42 @@ from ablate.record.tracking import (
     NOTE,
     NUM_PARAMETERS,
     PARENT_RUN,
+    ROW,
     RUN_NAME,
     RUNNING,
-    STUDY_RUN,
+    STUDY,
+    TAG_LENGTH,
     TRIAL,
-    Dataset,
     MetricValue,
     RunToWrite,
 )
 from ablate.results.facts import (
     OF_STUDIES,
     STUDY_FACTS,
+    STUDY_RUN,
     TRIAL_FACTS,
     Told,
     ToldOfStudy,
     tags_of,
 )
 from ablate.results.labels import Label
-from ablate.store.attempt import Attempt
+from ablate.results.rows import (
+    StudyStatus,
+    epoch_columns,
+    status_of,
+    tag_key,
+    times_of,
+    trial_row,
+)
 from ablate.store.journal import Journal
 from ablate.store.numbers import in_utf8, number, without_nan
 from ablate.store.outcome import Outcome, Status
 from ablate.store.study_record import StudyRecord
 
-PARAM_LENGTH, TAG_LENGTH = 6000, 8000  # characters: MLflow's limits
+PARAM_LENGTH = 6000  # characters: MLflow's limit
 OWN_FACTS = [fact for fact in OF_STUDIES if fact.tag != STUDY_RUN]  # which is the run's identity
 BY_ARM = "arms"  # the name of a view of MLflow's: trials grouped by arm
 CUT = " ... (cut; whole in config.toml)"
-
-
-class StudyStatus(StrEnum):
-    """Where a study stands."""
-
-    RUNNING = "running"
-    INTERRUPTED = "interrupted"
-    FINISHED = "finished"
 
 
 # A study's "running" and "interrupted" are equal to a trial's, and so found here too.
@@ -81,11 +77,6 @@ STATUSES = {
 }
 
 
-def status_of(journal: Journal, running: bool) -> Status:
-    """Return a trial's status; a trial without an outcome is `running` or was interrupted."""
-    return journal.status or (Status.RUNNING if running else Status.INTERRUPTED)
-
-
 def mark_of(journal: Journal, running: bool) -> str:
     """How much of a journal a run shows: if the mark is equal, there is nothing to deliver.
 
@@ -95,11 +86,6 @@ def mark_of(journal: Journal, running: bool) -> str:
     started = [attempt.started for attempt in journal.attempts]
     shown = digest(without_nan([outcome and outcome.to_plain(), started]))[:8]
     return f"{status}:{len(journal.epochs)}:{len(journal.attempts)}:{shown}"
-
-
-def status_of_mark(mark: str) -> str:
-    """The status of a run that is complete up to its mark."""
-    return STATUSES[Status(mark.partition(":")[0])]
 
 
 def also_in(record: StudyRecord) -> str:
@@ -114,13 +100,19 @@ def trial_run(
     label: Label | None,
     running: bool,
     files: Mapping[str, bytes] | None = None,
+    home: tuple[StudyRecord, Label] | None = None,
 ) -> RunToWrite:
-    """The run of one trial, as a child of the study's. `files`: those of `run.folder`, by name."""
+    """The run of one trial, as a child of the study's.
+
+    `files`: those of `run.folder`, by name; `home`: the study, with its label, that the trial's row
+    is of, if it is not this one.
+    """
     trial = journal.trial
     label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = _times(journal)
     told = Told(journal, status, record, label)
+    of, name = home or (record, label)
     return RunToWrite(
         identity=(TRIAL, trial.id),
         status=STATUSES[status],
@@ -131,8 +123,12 @@ def trial_run(
         tags=_tags(_facts(told)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         metric_values=_metric_values(journal, start),
-        artifacts={} if status == Status.RUNNING else _artifacts(journal, files or {}),
+        artifacts={} if status == Status.RUNNING else artifacts.of_trial(journal, files or {}),
         dataset=None if status == Status.RUNNING else _dataset(journal),
+        plain={
+            ROW: trial_row(of, journal, name, running=running),
+            EPOCHS: epoch_columns(journal),
+        },
     )
 
 
@@ -144,21 +140,28 @@ def study_run(
     table: str,
     counts: Mapping[str, int],
     metric_values: Sequence[MetricValue] = (),
+    marks: Sequence[str] = (),
 ) -> RunToWrite:
-    """The run of a study: its question, command, table, and numbers by finished trials."""
+    """The run of a study: its question, command, table, and numbers by finished trials.
+
+    `marks`: of its trials' runs. A reader of the server has to read them again if one has changed.
+    """
     tags = _tags(_study_facts(record, status, table, counts))
-    artifacts = {**results, "study.json": _json(dataclasses.asdict(record))}
+    plain = in_utf8(without_nan(dataclasses.asdict(record)))
+    files = {**results, "study.json": artifacts.json_of(plain)}
     if table:
-        artifacts["table.md"] = table.encode()
+        files["table.md"] = table.encode()
+    shown = _digest({STUDY: "", **tags, MARK: " ".join(marks)}, files, metric_values)
     return RunToWrite(
         identity=(STUDY_RUN, record.key),
         status=STATUSES[status],
         start=start,
         end=None if status == StudyStatus.RUNNING else _now(),
         home={HOME: record.key, RUN_NAME: record.key, STUDY_RUN: record.key},
-        tags=tags | {MARK: f"{status}:{_digest(tags, artifacts, metric_values)}"},
+        tags=tags | {MARK: f"{status}:{shown}"},
         metric_values=metric_values,
-        artifacts={} if status == StudyStatus.RUNNING else artifacts,
+        artifacts={} if status == StudyStatus.RUNNING else files,
+        plain={STUDY: plain},
     )
 
 
@@ -179,14 +182,14 @@ def _study_facts(
 
 
 def _digest(
-    tags: Mapping[str, str], artifacts: Mapping[str, bytes], values: Sequence[MetricValue]
+    tags: Mapping[str, str], files: Mapping[str, bytes], values: Sequence[MetricValue]
 ) -> str:
     """A hash of all that a study's run shows."""
     content = hashlib.sha256(json.dumps(tags, sort_keys=True).encode())
     if values:
         content.update(repr([(v.key, v.step, v.value) for v in values]).encode())
-    for name in sorted(artifacts):
-        content.update(name.encode() + artifacts[name])
+    for name in sorted(files):
+        content.update(name.encode() + files[name])
     return content.hexdigest()[:16]
 
 
@@ -236,14 +239,7 @@ def note(record: StudyRecord, table: str) -> str:
 
 def reused_table(rows: list[list[str]]) -> bytes:
     """A CSV of the trials of a study whose runs belong to another one."""
-    return _csv(("trial", "name", "study", "run_id"), rows)
-
-
-@lru_cache(maxsize=10_000)  # every trial of a study has the same names
-def tag_key(text: str) -> str:
-    """A name that MLflow accepts as (part of) the key of a tag, a param or a metric."""
-    text = re.sub(r"\[(\d+)\]", r".\1", text).replace("@", ".")
-    return re.sub(r"[^\w\-./ ]", "_", text)
+    return artifacts.csv_of(("trial", "name", "study", "run_id"), rows)
 
 
 def _home(parent: str, told: Told) -> dict[str, Any]:
@@ -274,12 +270,12 @@ def _failure(outcome: Outcome | None) -> str:
     return f"**{outcome.status}**: {outcome.reason}" if outcome and outcome.reason else ""
 
 
-def _dataset(journal: Journal) -> Dataset | None:
+def _dataset(journal: Journal) -> tuple[str, str] | None:
     """The trial's corpus; None of a task without one."""
     config, known = journal.config or journal.trial.values, journal.trial.corpus_digest
     if not known:
         return None
-    return Dataset(in_utf8(str(config.get("corpus.name") or "corpus"))[:500], known[:36])
+    return in_utf8(str(config.get("corpus.name") or "corpus"))[:500], known[:36]
 
 
 def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -326,68 +322,9 @@ def _metric_values(journal: Journal, start: int) -> list[MetricValue]:
 
 
 def _times(journal: Journal) -> tuple[int, int]:
-    """When a trial started, or started over, and when it ended, in milliseconds."""
-    if not journal.attempts:
-        return _now(), _now()
-    # After an attempt whose weights were lost, the trial started over: earlier ones do not count.
-    lost = [n for n, a in enumerate(journal.attempts[:-1], 1) if a.lost_digest is not None]
-    first, last = journal.attempts[lost[-1] if lost else 0], journal.attempts[-1]
-    seconds = [0.0, *(epoch.seconds or 0.0 for epoch in journal.epochs)]
-    before = seconds[last.from_epoch] if last.from_epoch < len(seconds) else 0.0
-    resumed, worked = _milliseconds(last), math.ceil(1000 * (seconds[-1] - before))
-    start = _milliseconds(first)
-    evaluated = math.ceil(1000 * ((journal.outcome and journal.outcome.seconds) or 0.0))
-    return start, max(resumed + max(0, worked), start + evaluated)
-
-
-def _milliseconds(attempt: Attempt) -> int:
-    """When an attempt started."""
-    return 1000 * calendar.timegm(time.strptime(attempt.started or "", "%Y-%m-%dT%H:%M:%SZ"))
+    start, end = times_of(journal)
+    return _now() if start is None else start, _now() if end is None else end
 
 
 def _now() -> int:
     return round(1000 * time.time())
-
-
-def _artifacts(journal: Journal, own: Mapping[str, bytes]) -> dict[str, bytes]:
-    files = {
-        **{f"files/{name}": data for name, data in own.items()},
-        # A "?" for a lone surrogate, as of a file name that is not UTF-8: no record fails for it.
-        "config.toml": config_toml(journal).encode(errors="replace"),
-        "environment.json": _json([attempt.to_plain() for attempt in journal.attempts]),
-    }
-    if journal.epochs:
-        curve = [epoch.to_plain() for epoch in journal.epochs]
-        names = list(dict.fromkeys(key for epoch in curve for key in sorted(epoch)))
-        rows = [[epoch.get(name, "") for name in names] for epoch in curve]
-        files["curve.csv"] = _csv(names, rows)
-    if journal.outcome and journal.outcome.reason:
-        lines = [journal.outcome.reason, journal.outcome.frames]
-        files["error.txt"] = "\n".join(filter(None, lines)).encode(errors="replace")
-    return files
-
-
-def config_toml(journal: Journal) -> str:
-    """The resolved config as flat TOML (`"backbone.units" = 960`); None becomes a comment."""
-    trial, config = journal.trial, journal.config or journal.trial.values
-    lines = [f"# trial {trial.id}: seed {trial.seed}, {trial.device}, {trial.threads} threads"]
-    for key in sorted(config):
-        value = config[key]
-        text = json.dumps(value, ensure_ascii=False)  # which is TOML: journals have no NaN
-        if " " in key:  # recorded besides the values (`Config.beside`)
-            lines.append(f"# {key}: {value}")
-        else:
-            lines.append(f"# {key} is not set" if value is None else f'"{key}" = {text}')
-    return "\n".join(lines) + "\n"
-
-
-def _csv(names: Any, rows: Any) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    return text.getvalue().encode(errors="replace")
-
-
-def _json(data: Any) -> bytes:
-    return json.dumps(in_utf8(without_nan(data)), indent=1, sort_keys=True).encode()

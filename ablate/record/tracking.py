@@ -1,4 +1,4 @@
-"""Runs as plain data: what a tracking server is given, and what is read back from it.
+"""Runs as plain data: what a tracking server is given.
 
 A server is given whole descriptions of runs (`RunToWrite`), perhaps twice or after a crash in the
 middle: it creates the run if there is none, adds what is missing, and sets the status last. Nothing
@@ -7,22 +7,24 @@ is recorded twice: a metric has one value per step.
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.errors import RecordError
-from ablate.results.facts import HOME, REASON, STUDY_RUN, TRIAL
+from ablate.results.facts import HOME, REASON, STUDY_FACTS, TRIAL
 
 RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
 ALSO_IN = "ablate.also_in."  # prefix of the tag that shares a trial with another study
 ARM_RUN = "ablate.arm_run"  # the tag of the run of an arm of a study
 MARK = "ablate.mark"  # how much of the journal the run shows
+ROW, EPOCHS, STUDY = "ablate.row", "ablate.epochs", "ablate.study"  # JSON, in parts
+LABELLED = [fact.name for fact in STUDY_FACTS]  # facts that depend on the study
+TAG_LENGTH = 8000  # characters: MLflow's limit
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
 FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
-LARGEST = 1.7976931348623157e308  # what MLflow stores for infinity
 
 
 class Away(RecordError):
@@ -43,19 +45,6 @@ class MetricValue:
     step: int
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """The data that a run read: MLflow shows it as the run's dataset."""
-
-    name: str
-    digest: str
-
-    @property
-    def source(self) -> str:
-        """Where it is from, as MLflow stores it."""
-        return json.dumps({"uri": self.name})
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunToWrite:
     """What a run should look like. `identity` is a tag that is unique on the whole server."""
@@ -70,7 +59,8 @@ class RunToWrite:
     params: Mapping[str, str] = field(default_factory=dict)
     metric_values: Sequence[MetricValue] = ()
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
-    dataset: Dataset | None = None
+    dataset: tuple[str, str] | None = None  # the name and the digest of what it read
+    plain: Mapping[str, Any] = field(default_factory=dict)  # for JSON, by the names of its tags
 
     @property
     def restarts(self) -> bool:
@@ -80,68 +70,44 @@ class RunToWrite:
     def all_tags(self, existing: Mapping[str, str] | None) -> dict[str, str]:
         """The tags to set, given the tags of the existing run (None if there is none yet).
 
-        A reason that an earlier attempt failed for is emptied.
+        What only an earlier attempt had, a reason or a longer row, is emptied.
         """
-        at_home = existing is None or existing.get(HOME, self.home[HOME]) == self.home[HOME]
-        outdated = {key: "" for key in (REASON, NOTE) if (existing or {}).get(key)}
-        return {**outdated, **self.tags, **(self.home if at_home else self.guest)}
+        known = existing or {}
+        at_home = known.get(HOME, self.home[HOME]) == self.home[HOME]
+        plain = self.plain if at_home else _as_labelled(self.plain, known)
+        parts = [in_parts(name, json.dumps(value)) for name, value in plain.items()]
+        tags = {**self.tags, **{key: part for tag in parts for key, part in tag.items()}}
+        outdated = {key: "" for key in known if key in (REASON, NOTE) or _is_part(key)}
+        return {**outdated, **tags, **(self.home if at_home else self.guest)}
 
 
-@dataclass(frozen=True)
-class RunLocation:
-    """Where a run is stored."""
-
-    run_id: str
-    experiment_id: str
-    home: str  # the study it belongs to
-    created: bool
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What a server has of a trial or an arm: its run's id and status, and at least the tags that
-    say how much the run shows, and to which studies it belongs."""
-
-    run_id: str
-    status: str
-    tags: dict[str, str]
+def _as_labelled(plain: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
+    """A trial's row with the labels of the study that its run belongs to."""
+    known = in_one(ROW, tags)
+    if not known:
+        return {**plain}
+    labels = {name: json.loads(known)["facts"].get(name) for name in LABELLED}
+    return {**plain, ROW: {**plain[ROW], "facts": {**plain[ROW]["facts"], **labels}}}
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """One run: its tags and params as text, its last metrics, and its metrics by step."""
-
-    run_id: str
-    start: int | None  # milliseconds
-    end: int | None
-    tags: Mapping[str, str]
-    params: Mapping[str, str]
-    numbers: Mapping[str, float]
-    steps: Iterable[Mapping[str, Any]] = field(default_factory=tuple)  # {"epoch": 1, name: number}
-    study_json: str | None = None  # the study's record, if this is a study's run
-
-    @property
-    def is_trial(self) -> bool:
-        """Return whether the run is a trial's."""
-        return TRIAL in self.tags
-
-    @property
-    def is_study(self) -> bool:
-        """Return whether the run is a study's."""
-        return STUDY_RUN in self.tags
+def in_parts(name: str, text: str) -> dict[str, str]:
+    """The tags that hold a text: `name`, `name.2`, `name.3`, ..."""
+    starts = range(0, len(text), TAG_LENGTH)
+    return {
+        name if not part else f"{name}.{part + 1}": text[start : start + TAG_LENGTH]
+        for part, start in enumerate(starts)
+    }
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What is compared to tell whether a run has changed."""
-
-    start: int
-    signature: str
+def in_one(name: str, tags: Mapping[str, str]) -> str:
+    """The text that `in_parts` has cut; empty if there is none."""
+    names = itertools.chain([name], (f"{name}.{part}" for part in itertools.count(2)))
+    return "".join(itertools.takewhile(bool, (tags.get(key, "") for key in names)))
 
 
-def unlimited(value: float) -> float:
-    """Undo MLflow's storing infinity as the largest number."""
-    return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
+def _is_part(key: str) -> bool:
+    name, _, number = key.rpartition(".")
+    return name in (ROW, EPOCHS, STUDY) and number.isdecimal()
 
 
 def new_values(values: Sequence[MetricValue], last_steps: Mapping[str, int]) -> list[MetricValue]:

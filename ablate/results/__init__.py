@@ -6,6 +6,7 @@
     replication  what repeats an arm's result: its seeds, or whole searches
     verdict      what a test says of an arm next to another: better, worse, undecided
     facts        what else is recorded of a trial: MLflow's tags, SQL's columns
+    rows         the typed rows of SQL: of a trial, its epochs, and a study
     labels       the names that a study gives its trials
     spread       mean and standard deviation, as every table shows them
 

@@ -31,6 +31,7 @@ class Epoch:
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> Epoch:
         """Seconds or tokens that are no finite number stay among the metrics."""
-        counted = {n: plain[n] for n in ("seconds", "tokens") if finite(plain.get(n)) is not None}
-        metrics = {n: value for n, value in plain.items() if n not in ("epoch", *counted)}
-        return Epoch(plain["epoch"], metrics, **counted)
+        metrics = {**plain}
+        known = [name for name in ("seconds", "tokens") if finite(plain.get(name)) is not None]
+        counted = {name: metrics.pop(name) for name in known}
+        return Epoch(metrics.pop("epoch"), metrics, **counted)

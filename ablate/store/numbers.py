@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 NOT_FINITE = ("nan", "inf", "-inf")
+LEAVES = (str, int, bool, type(None))  # most data, looked at first: a mapping is slow to tell
 
 
 def number(value: Any) -> float | None:
@@ -28,6 +29,8 @@ def finite(value: Any) -> float | None:
 
 def without_nan(data: Any) -> Any:
     """The same plain data with NaN and infinities as strings."""
+    if type(data) in LEAVES:
+        return data
     if isinstance(data, float):
         return data if math.isfinite(data) else str(data)
     if isinstance(data, list | tuple):
@@ -40,7 +43,9 @@ def without_nan(data: Any) -> Any:
 def in_utf8(data: Any) -> Any:
     """The same plain data with a question mark for what UTF-8 lacks."""
     if isinstance(data, str):
-        return data.encode(errors="replace").decode()
+        return data if data.isascii() else data.encode(errors="replace").decode()
+    if type(data) in LEAVES:
+        return data
     if isinstance(data, list | tuple):
         return [in_utf8(item) for item in data]
     if isinstance(data, Mapping):

@@ -58,7 +58,6 @@ KINDS = {  # kind -> the workspace, and where its files are
     "study record": ("finished", "store/studies/*/study.json"),
     "analyses": ("finished", "store/studies/*/analyses.json"),
     "results": ("finished", "store/studies/*/results/**/*.*"),
-    "delivery notes": ("finished", "store/studies/*/delivered/*.json"),
     "table contents": ("finished", "store/tables/*.json"),
     "driver": ("finished", "store/studies/*/driver.json"),
     "corpus": ("finished", "data/encoded/*/*.*"),

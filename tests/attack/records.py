@@ -47,7 +47,8 @@ KINDS = {
     "journals": ("trials/*/journal.json",),
     "study records": ("studies/*/study.json",),
     "other records": (
-        *("studies/*/ledger.json", "studies/*/results/*.json", "studies/*/delivered/*.json"),
+        "studies/*/ledger.json",
+        "studies/*/results/*.json",
         "tables/*.json",
     ),
 }

@@ -10,7 +10,7 @@ from ablate import Scale, run
 from ablate.cli import main
 from ablate.errors import HeldError
 from ablate.record import forget as forgetting
-from ablate.record.mlflow_records import open_tracking
+from ablate.record.server import Server
 from ablate.store import study_record
 from ablate.store.workspace import held
 from ablate.study.overrides import Overrides, overridden
@@ -32,7 +32,7 @@ def both(workspace):
 
 
 def runs(workspace):
-    tracking = open_tracking(workspace.tracking_uri, workspace.artifacts)
+    tracking = Server(workspace.tracking_uri, workspace.artifacts)
     client = tracking.client
     ids = [each.experiment_id for each in client.search_experiments()]
     return {one.data.tags["mlflow.runName"] for one in client.search_runs(ids, max_results=999)}

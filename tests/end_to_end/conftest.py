@@ -160,10 +160,10 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty tracking database."""
-    from ablate.record.mlflow_records import open_tracking
+    from ablate.record.server import Server
 
     folder = tmp_path_factory.mktemp("database")
-    open_tracking(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
+    Server(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
     return folder / "mlflow.db"
 
 

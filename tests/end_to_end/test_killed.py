@@ -65,7 +65,10 @@ def check_records(place: Any, key: str) -> None:
     place.ablate("sync").succeeded()
     record = study_record.read(place.store, key)
     with sqlite3.connect(place.workspace / "mlflow.db") as database:
-        query = "select value, status from tags join runs using (run_uuid) where key = ?"
+        query = (
+            "select value, status from tags join runs using (run_uuid) "
+            "where key = ? and lifecycle_stage = 'active'"
+        )
         runs = dict(Counter(database.execute(query, ("ablate.trial",))))
         studies = dict(Counter(database.execute(query, ("ablate.study_run",))))
     statuses = {"completed": "FINISHED", "pruned": "KILLED"}

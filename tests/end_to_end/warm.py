@@ -32,7 +32,6 @@ def serve() -> None:
     import ablate.engine.run
     import ablate.engine.screen
     import ablate.record.background
-    import ablate.record.sqlite_client
     import ablate.trial.training.evaluation
     import ablate.trial.training.training
     import ablate.tune.cluster.drive

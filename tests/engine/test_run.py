@@ -18,7 +18,7 @@ from ablate.engine import run as engine_run
 from ablate.engine.cores import room_for
 from ablate.engine.run import RunOptions, missing_records, run_study
 from ablate.errors import HeldError, Interrupted, StoreError, TrialError
-from ablate.record.mlflow_records import Delivery
+from ablate.record.export import Delivery
 from ablate.store import journal as journals
 from ablate.study.designs import table
 from ablate.study.study import Study

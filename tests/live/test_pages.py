@@ -17,7 +17,6 @@ from ablate.compare.formats import table_of_values
 from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
 from ablate.live.views import query
-from ablate.record.mirror.syncing import STORE
 from ablate.store import printed, study_record
 from ablate.store.workspace import Workspace, held
 from tests.support.live_pages import ARM, KEY, Client, Place
@@ -143,8 +142,7 @@ def test_a_figure_can_be_saved(client, kind):
 
 
 def test_sql_only_reads(place):
-    uri = f"{STORE}{place.workspace.store.uri}"
-    workspace = replace(place.workspace, mlflow_uri=uri)
+    workspace = place.workspace
     client = Client(Served(workspace))
     page = client.seen("/query?sql=SELECT arm, num, mean FROM arms WHERE split = 'test'")
     assert "3 rows" in page and "/query/picture.json" in page
@@ -168,8 +166,7 @@ def test_numbers_without_a_place_on_an_axis_are_rows_like_others(place, number, 
 
 
 def test_a_query_that_does_not_end_leaves_nothing_behind(place, monkeypatch):
-    uri = f"{STORE}{place.workspace.store.uri}"
-    workspace = replace(place.workspace, mlflow_uri=uri)
+    workspace = place.workspace
     monkeypatch.setattr(query, "SECONDS", 0.5)
     one_row = "SELECT length(lpad('x', 100000000, 'y')) AS n"  # which DuckDB does not stop
     page = Client(Served(workspace)).seen(f"/query?sql={one_row}", 400)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.record.sqlite_client import _make_database
+from ablate.record.client import make_database
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import Workspace
@@ -22,7 +22,7 @@ def empty_database() -> Iterator[Path]:
     """MLflow's tables, made once: it takes seconds."""
     with tempfile.TemporaryDirectory(dir=SHORT_LIVED) as folder:
         path = Path(folder) / "mlflow.db"
-        _make_database(f"sqlite:///{path}", Path(folder) / "artifacts")
+        make_database(f"sqlite:///{path}")
         yield path
 
 

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 
 from ablate.record import quiet
-from ablate.record.client import ClientTracking
-from ablate.record.mirror.syncing import update_mirror
-from ablate.record.mlflow_records import sync
+from ablate.record.export import sync
 from ablate.record.runs import view_by_arm
+from ablate.record.server import Server
 from ablate.store import course
 from ablate.store.course import ArmPoint, Point
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord, StudyRecord
-from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
     arm_runs,
     finish,
@@ -33,7 +31,6 @@ from tests.support.records_by_hand import (
 )
 
 FIRST, BASE = trial_id("mix", 0), "(15,5,0,0)"
-WAYS = ("database", "client")
 POINTS = (
     Point(1, 1000, 0, (ArmPoint(BASE, 1, 30.0),)),
     Point(3, 3000, 0, (ArmPoint(BASE, 2, 31.0), ArmPoint("b", 1, 29.0, -2.0, -3.0, -1.0))),
@@ -67,13 +64,12 @@ def test_the_view_by_arm_has_the_trials_that_count_and_their_metrics(workspace):
     assert columns <= found[0].data.metrics.keys()
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_charts_of_a_study_and_its_arms_once(workspace, via) -> None:
+def test_charts_of_a_study_and_its_arms_once(workspace) -> None:
     record = two_arms()
     write(workspace.store, make_journal(FIRST))
     for points in (POINTS[:2], POINTS, POINTS):  # delivered, delivered with more, and again
-        recorder = workspace.recorder(record, via)
-        recorder.begin()
+        recorder = workspace.export(record)
+        recorder.results.begin()
         course.add(workspace.store, record.key, points)
         recorder.open()
         recorder.deliver_course()
@@ -112,7 +108,7 @@ def test_a_damaged_course_costs_no_trial_its_record(workspace, kind) -> None:
         (path,) = Path(workspace.store.uri).glob("studies/*/results/course.json")
         path.unlink()
         os.mkfifo(path)
-    recorder = workspace.recorder(two_arms())
+    recorder = workspace.export(two_arms())
     recorder.open()
     finish(recorder)
     assert set(trial_runs(workspace.uri)) == {FIRST}
@@ -125,37 +121,24 @@ def test_what_the_searches_found_are_params_of_an_arm(workspace) -> None:
     (search,) = record.searches
     done = replace(search, chosen=FIRST, rows={"backbone.units": "Units"})
     write(workspace.store, make_journal(FIRST))
-    recorder = workspace.recorder(replace(record, searches=(done,)))
+    recorder = workspace.export(replace(record, searches=(done,)))
     recorder.open()
     finish(recorder)
     params = {key: run["params"] for key, run in arm_runs(workspace.uri).items()}
     assert params == {f"mix@laptop/{BASE}": {"backbone.units": "[20, 10]"}, "mix@laptop/b": {}}
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_trial_has_its_corpus_as_a_dataset_once(workspace, via) -> None:
+def test_a_trial_has_its_corpus_as_a_dataset_once(workspace) -> None:
     write(workspace.store, make_journal(FIRST))
     for _ in range(2):
-        recorder = workspace.recorder(two_arms(), via)
+        recorder = workspace.export(two_arms())
         recorder.open()
         finish(recorder)
-    client = ClientTracking(workspace.uri, workspace.artifacts).client
+    client = Server(workspace.uri, workspace.artifacts).client
     run = client.get_run(trial_runs(workspace.uri)[FIRST]["id"])
     (read,) = run.inputs.dataset_inputs
     assert (read.dataset.name, read.dataset.digest) == ("corpus", "c0")
     assert [(tag.key, tag.value) for tag in read.tags] == [("mlflow.data.context", "training")]
-
-
-def test_the_mirror_has_neither_arms_nor_charts(workspace) -> None:
-    record = two_arms()
-    write(workspace.store, make_journal(FIRST))
-    course.add(workspace.store, record.key, POINTS)
-    recorder = workspace.recorder(record)
-    recorder.open()
-    finish(recorder)
-    mirror = update_mirror(open_workspace(str(workspace.folder)))
-    assert mirror.read == 2  # the study and the trial
-    assert not any("mean" in name for name in mirror.manifest.epoch_numbers)
 
 
 def test_a_long_course_is_thinned_and_keeps_its_end(tmp_path) -> None:
@@ -165,3 +148,15 @@ def test_a_long_course_is_thinned_and_keeps_its_end(tmp_path) -> None:
     points = course.read(store, "a")
     steps = [point.finished for point in points]
     assert len(steps) <= course.MOST and steps[-1] == 499 and steps == sorted(set(steps))
+
+
+@pytest.mark.parametrize("name", ['it\'s "b"', "a\nb", "`c`", "100 %", "日本"])
+def test_an_arm_has_any_name(workspace, name) -> None:
+    """MLflow's search can quote none that has both kinds of quotes."""
+    record = make_study(trials=1)
+    record = replace(record, arms=(*record.arms, ArmRecord(name=name)))
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, record)
+    for _ in range(2):
+        assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
+    assert f"mix@laptop/{name}" in arm_runs(workspace.uri)

@@ -11,7 +11,7 @@ import pytest
 
 from ablate.errors import StoreError
 from ablate.record import background as module
-from ablate.record.background import BackgroundRecorder
+from ablate.record.background import BackgroundExport
 from tests.support.records_by_hand import (
     Workspace,
     make_journal,
@@ -74,9 +74,9 @@ def failing_port() -> Iterator[int]:
 
 def background(
     workspace: Workspace, troubles: list[str], uri: str | None = None
-) -> BackgroundRecorder:
+) -> BackgroundExport:
     arguments = (make_study(), workspace.artifacts, troubles.append)
-    return BackgroundRecorder(workspace.store, uri or workspace.uri, *arguments)
+    return BackgroundExport(workspace.store, uri or workspace.uri, *arguments)
 
 
 @pytest.mark.slow
@@ -158,19 +158,28 @@ def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> N
     assert "secret" not in result.reason
 
 
+def test_a_study_that_ends_waits_only_so_long(workspace, monkeypatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+    write(workspace.store, make_journal(FIRST))
+    recorder = background(workspace, [])
+    result = recorder.finish("", {})
+    assert result.reason and "takes longer than 0 s." in result.reason
+    recorder._thread.join()
+
+
 def test_what_was_refused_once_and_delivered_later_is_recorded(workspace, monkeypatch) -> None:
-    from ablate.record.sqlite_client import DatabaseTracking
+    from ablate.record.server import Server
     from ablate.record.tracking import TRIAL, Refused
 
-    put_all, refused = DatabaseTracking.put_all, []
+    put, refused = Server.put, []
 
-    def once(server, experiment_id, runs):
-        if runs[0].identity[0] == TRIAL and not refused:
-            refused.append(runs)
+    def once(server, experiment_id, run):
+        if run.identity[0] == TRIAL and not refused:
+            refused.append(run)
             raise Refused("not now")
-        return put_all(server, experiment_id, runs)
+        return put(server, experiment_id, run)
 
-    monkeypatch.setattr(DatabaseTracking, "put_all", once)
+    monkeypatch.setattr(Server, "put", once)
     write(workspace.store, make_journal(FIRST))
     recorder = background(workspace, [])
     wait_for(lambda: refused)
@@ -185,7 +194,7 @@ def test_results_that_cannot_be_saved_leave_nothing_running(workspace, monkeypat
     def full(*_: object) -> None:
         raise StoreError("No space left on device")
 
-    monkeypatch.setattr(recorder._recorder, "save_results", full)
+    monkeypatch.setattr(recorder._export.results, "save", full)
     with pytest.raises(StoreError):
         recorder.finish("", {})
     assert not recorder._thread.is_alive()
@@ -195,18 +204,18 @@ def test_results_that_cannot_be_saved_leave_nothing_running(workspace, monkeypat
 
 def test_trouble_is_reported_once_and_the_records_come_after_it(workspace, monkeypatch) -> None:
     """A database that cannot be written for a while: the records come when it can."""
-    from ablate.record import mlflow_records
+    from ablate.record import export
     from ablate.record.tracking import Away
 
     monkeypatch.setattr(module, "BACKOFF_SECONDS", (0.02,))
-    whole, away = mlflow_records.open_tracking, [True]
+    whole, away = export.Server, [True]
 
     def sometimes(*arguments):
         if away[0]:
             raise Away("the disk is full.")
         return whole(*arguments)
 
-    monkeypatch.setattr(mlflow_records, "open_tracking", sometimes)
+    monkeypatch.setattr(export, "Server", sometimes)
     troubles: list[str] = []
     write(workspace.store, make_journal(FIRST))
     recorder = background(workspace, troubles)

@@ -17,10 +17,10 @@ from pathlib import Path
 from tests.support.records_by_hand import make_journal, make_study, trial_id, write
 from ablate.store.store import Store
 from ablate.record import background
-from ablate.record.background import BackgroundRecorder
+from ablate.record.background import BackgroundExport
 assert "mlflow" not in sys.modules, "imported too early"
 store = Store("store")
-recorder = BackgroundRecorder(store, {uri!r}, make_study(), "artifacts", print)
+recorder = BackgroundExport(store, {uri!r}, make_study(), "artifacts", print)
 write(store, make_journal(trial_id("mix", 0)))
 recorder.notify(trial_id("mix", 0), done=True)
 background.STALL_SECONDS = 60
@@ -55,7 +55,7 @@ def test_nothing_is_said_and_nothing_left_in_the_folder(folder) -> None:
 
 
 def test_what_trains_nothing_imports_nothing(tmp_path) -> None:
-    modules = ("", ".places", ".runs", ".note", ".background", ".mlflow_records")
+    modules = ("", ".places", ".runs", ".background", ".export")
     lines = [f"import ablate.record{name}" for name in modules]
     banned = "{'mlflow', 'torch', 'ray', 'optuna', 'sqlalchemy', 'pandas'}"
     code = "; ".join([*lines, "import sys", f"print({banned} & set(sys.modules))"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 
 from ablate.commands.sync import sync_records
 from ablate.errors import DamagedError
-from ablate.record import client, mlflow_records, quiet, runs, sqlite_client
-from ablate.record.mlflow_records import Recorder, sync
+from ablate.record import export, quiet, server, tracking
+from ablate.record.export import Export, sync
+from ablate.record.server import Server
+from ablate.record.tracking import EPOCHS, ROW, STUDY, TRIAL, Away, in_one
 from ablate.store import journal as journals
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
@@ -33,7 +36,6 @@ from tests.support.records_by_hand import (
     write_study,
 )
 
-WAYS = ("database", "client")
 FIRST, SECOND = trial_id("mix", 0), trial_id("mix", 1)
 START = 1767323045000  # 2026-01-02T03:04:05Z
 ANOTHER_START = 1772600767000  # 2026-03-04T05:06:07Z
@@ -43,11 +45,10 @@ def artifact(run: dict[str, Any], name: str) -> bytes:
     return (Path(unquote(urlsplit(run["artifact_uri"]).path)) / name).read_bytes()
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_trial_and_its_study(workspace, via) -> None:
+def test_a_trial_and_its_study(workspace) -> None:
     write(workspace.store, make_journal(FIRST))
-    recorder = workspace.recorder(make_study(), via)
-    recorder.begin()
+    recorder = workspace.export(make_study())
+    recorder.results.begin()
     recorder.open()
     assert recorder.deliver(FIRST)
     assert not recorder.deliver(FIRST)
@@ -110,13 +111,12 @@ def test_a_trial_and_its_study(workspace, via) -> None:
     assert all(text in note for text in ("From which layers?", "ablate study", "| arm |"))
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_study_that_gets_more_seeds_says_so(workspace, via) -> None:
+def test_a_study_that_gets_more_seeds_says_so(workspace) -> None:
     """MLflow changes no param of a run, so a study's facts are tags."""
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
     for seeds in (1, 2):
-        recorder = workspace.recorder(make_study(trials=seeds), via)
-        recorder.begin()
+        recorder = workspace.export(make_study(trials=seeds))
+        recorder.results.begin()
         recorder.open()
         finish(recorder)
         study = study_runs(workspace.uri)["mix@laptop"]
@@ -125,7 +125,6 @@ def test_a_study_that_gets_more_seeds_says_so(workspace, via) -> None:
         assert study["params"] == {}
 
 
-@pytest.mark.parametrize("via", WAYS)
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
@@ -136,9 +135,9 @@ def test_a_study_that_gets_more_seeds_says_so(workspace, via) -> None:
         (None, "RUNNING"),
     ],
 )
-def test_statuses(workspace, via, status, expected) -> None:
+def test_statuses(workspace, status, expected) -> None:
     write(workspace.store, make_journal(FIRST, status=status, reason="it hurt"))
-    recorder = workspace.recorder(make_study(), via)
+    recorder = workspace.export(make_study())
     recorder.open()
     recorder.deliver(FIRST, running=True)
     run = trial_runs(workspace.uri)[FIRST]
@@ -151,11 +150,10 @@ def test_statuses(workspace, via, status, expected) -> None:
         assert "it hurt" in run["tags"]["mlflow.note.content"]
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
+def test_a_running_trial_grows_pauses_and_goes_on(workspace) -> None:
     """An epoch repeated after a crash takes other seconds, and is recorded once."""
     store, record = workspace.store, make_study()
-    recorder = workspace.recorder(record, via)
+    recorder = workspace.export(record)
     recorder.open()
     for epochs in (1, 2):
         write(store, make_journal(FIRST, epochs, None))
@@ -165,8 +163,8 @@ def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
     run = trial_runs(workspace.uri)[FIRST]
     assert (run["status"], run["tags"]["status"]) == ("KILLED", "interrupted")
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "KILLED"
-    again = workspace.recorder(record, via)
-    again.begin()
+    again = workspace.export(record)
+    again.results.begin()
     again.open()
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
     write(store, make_journal(FIRST, 2, None, seconds=0.7))
@@ -180,8 +178,7 @@ def test_a_running_trial_grows_pauses_and_goes_on(workspace, via) -> None:
     assert sorted(value for _, value, _ in run["history"]["seconds"]) == [0.5, 1.0, 0.7 * 3]
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(workspace, via) -> None:
+def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(workspace) -> None:
     """Its code was repaired in between, so that the same epochs have other numbers."""
     store, record = workspace.store, make_study()
     for day, epochs, status, loss in ((1, 2, "failed", 100.0), (2, 3, "completed", 1.0)):
@@ -190,7 +187,7 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
         journal.note(started=f"2026-01-0{day}T00:00:00Z")
         journal.epochs = [_with_loss(epoch, loss) for epoch in journal.epochs]
         write(store, journal)
-        recorder = workspace.recorder(record, via)
+        recorder = workspace.export(record)
         recorder.open()
         for running in (True, False):
             recorder.deliver(FIRST, running=running)
@@ -207,25 +204,23 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
     assert not run["tags"].get("reason") and not run["tags"].get("mlflow.note.content")
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_the_run_of_an_evaluation_lasts_as_long_as_it_took(workspace, via) -> None:
+def test_the_run_of_an_evaluation_lasts_as_long_as_it_took(workspace) -> None:
     journal = make_journal(FIRST, 0)
     outcome = replace(journal.outcome, seconds=7200.0)
     write(workspace.store, replace(journal, outcome=outcome))
-    recorder = workspace.recorder(make_study(), via)
+    recorder = workspace.export(make_study())
     recorder.open()
     recorder.deliver(FIRST)
     run = trial_runs(workspace.uri)[FIRST]
     assert (run["start"], run["end"]) == (START, START + 7_200_000)
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_numbers_that_are_none(workspace, via) -> None:
+def test_numbers_that_are_none(workspace) -> None:
     journal = make_journal(FIRST, 2, "diverged")
     first, second = journal.epochs
     journal.epochs = [_with_loss(first, float("inf")), _with_loss(second, float("nan"))]
     write(workspace.store, journal)
-    recorder = workspace.recorder(make_study(), via)
+    recorder = workspace.export(make_study())
     recorder.open()
     recorder.deliver(FIRST)
     points = _run(workspace)["history"]["train_nll"]
@@ -242,28 +237,9 @@ def _run(workspace) -> dict[str, Any]:
     return trial_runs(workspace.uri)[FIRST]
 
 
-def test_both_ways_say_the_same(make_workspace) -> None:
-    result = []
-    for via in WAYS:
-        workspace = make_workspace()
-        write(workspace.store, make_journal(FIRST), make_journal(SECOND, 2, None))
-        recorder = workspace.recorder(make_study(), via)
-        recorder.begin()
-        recorder.open()
-        recorder.deliver(FIRST)
-        recorder.deliver(SECOND, running=True)
-        pause(recorder)
-        result.append([_comparable(run) for run in trial_runs(workspace.uri).values()])
-    assert sorted(result[0], key=str) == sorted(result[1], key=str)
-
-
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:
     left_out = {"id", "artifact_uri"}
-    tags = {
-        key: value
-        for key, value in run["tags"].items()
-        if key not in ("mlflow.parentRunId", "ablate.origin")
-    }
+    tags = {key: value for key, value in run["tags"].items() if key != "mlflow.parentRunId"}
     history = {key: sorted(points) for key, points in run["history"].items()}
     plain = {key: value for key, value in run.items() if key not in left_out}
     return {**plain, "tags": tags, "history": history}
@@ -297,23 +273,16 @@ class Watched:
         return lambda *arguments, **named: self._countdown(method, *arguments, **named)
 
 
-def _watch(tracking: Any, countdown: Countdown, monkeypatch) -> None:
-    writes = client.write_files
+def _watch(export: Export, countdown: Countdown, monkeypatch) -> None:
+    writes = server.write_files
     watched = lambda *arguments: countdown(writes, *arguments)  # noqa: E731
-    monkeypatch.setattr(client, "write_files", watched)
-    monkeypatch.setattr(sqlite_client, "write_files", watched)
-    tracking.client = Watched(tracking.client, countdown)
-    if not isinstance(tracking, sqlite_client.DatabaseTracking):
-        return
-    import sqlalchemy
-
-    for moment in ("before_cursor_execute", "after_cursor_execute", "commit"):
-        sqlalchemy.event.listen(tracking._engine, moment, lambda *_: countdown(int))
+    monkeypatch.setattr(server, "write_files", watched)
+    export._server.client = Watched(export._server.client, countdown)
 
 
-def _story(recorder: Recorder, store: Any) -> None:
+def _story(recorder: Export, store: Any) -> None:
     """Deliver a study of two trials; one runs for a while, is paused, and resumes."""
-    recorder.begin()
+    recorder.results.begin()
     recorder.open()
     recorder.deliver(FIRST)
     recorder.deliver(SECOND, running=True)
@@ -337,19 +306,17 @@ def _seen(workspace: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("via", "stride"), [("client", 7), ("database", 31)])
-def test_killed_at_every_call(workspace, via, stride, kills, monkeypatch) -> None:
+def test_killed_at_every_call(workspace, kills, monkeypatch) -> None:
     """Whatever call a driver dies at, the next one leaves what an undisturbed one leaves.
 
-    (Tried at some of the calls, at all of them by `make test-kills`. A database's calls are single
-    statements, of which most share a transaction.)
+    (Tried at some of the calls, at all of them by `make test-kills`.)
     """
-    stride = stride if kills < 10 else 1
+    stride = 7 if kills < 10 else 1
     _prepare(workspace)
     counter = Countdown(10**9)
-    recorder = workspace.recorder(make_study(), via)
+    recorder = workspace.export(make_study())
     with monkeypatch.context() as patch:
-        _watch(recorder._tracking, counter, patch)
+        _watch(recorder, counter, patch)
         _story(recorder, workspace.store)
     calls = 10**9 - counter.left
     expected = _seen(workspace)
@@ -357,38 +324,35 @@ def test_killed_at_every_call(workspace, via, stride, kills, monkeypatch) -> Non
     for call in range(1, calls + 1, stride):
         workspace.reset()
         _prepare(workspace)
-        recorder = workspace.recorder(make_study(), via)
+        recorder = workspace.export(make_study())
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            _watch(recorder._tracking, Countdown(call), patch)
+            _watch(recorder, Countdown(call), patch)
             _story(recorder, workspace.store)
         gc.collect()  # a process that is killed lets go of its locks, an exception not at once
-        _story(workspace.recorder(make_study(), via), workspace.store)
+        _story(workspace.export(make_study()), workspace.store)
         assert _seen(workspace) == expected, call
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_killed_driver_leaves_no_run_running(workspace, via) -> None:
+def test_a_killed_driver_leaves_no_run_running(workspace) -> None:
     """The next process ends its runs, even if the study no longer names their trials."""
     write(workspace.store, make_journal(FIRST, 1, None), make_journal(SECOND, 1, None))
-    recorder = workspace.recorder(make_study(), via)
-    recorder.begin()
+    recorder = workspace.export(make_study())
+    recorder.results.begin()
     recorder.open()
     recorder.deliver(FIRST, running=True)
     recorder.deliver(SECOND, running=True)
-    recorder._note.write()
     write_study(workspace.store, make_study(trials=1))
     sync(workspace.store, workspace.uri, workspace.artifacts)
     assert {run["status"] for run in on_server(workspace.uri)} == {"KILLED"}
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_trial_reused_by_another_study(workspace, via) -> None:
+def test_a_trial_reused_by_another_study(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
-    first = workspace.recorder(make_study(), via)
+    first = workspace.export(make_study())
     first.open()
     finish(first)
     other = make_study("other", 1, searched=(FIRST,))
-    second = workspace.recorder(other, via)
+    second = workspace.export(other)
     second.open()
     finish(second)
     run = _run(workspace)
@@ -401,33 +365,28 @@ def test_a_trial_reused_by_another_study(workspace, via) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_note_or_a_lost_database_is_no_loss(workspace) -> None:
+def test_a_lost_database_is_no_loss(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 0, "failed"))
     write_study(workspace.store, make_study())
     arguments = (workspace.store, workspace.uri, workspace.artifacts)
     assert sync(*arguments)["mix@laptop"].delivered == 2
     assert sync(*arguments)["mix@laptop"].delivered == 0
-    before = trial_runs(workspace.uri)
-    note = next(workspace.folder.glob("store/studies/*/delivered/*.json"))
-    note.write_text("{")
-    assert sync(*arguments)["mix@laptop"].delivered == 2
-    assert trial_runs(workspace.uri) == before
+    before = _without_times(trial_runs(workspace.uri))
+    _let_go(workspace)
     Path(workspace.uri.removeprefix("sqlite:///")).unlink()
     assert sync(*arguments)["mix@laptop"].delivered == 2
-    assert trial_runs(workspace.uri) == before
+    assert _without_times(trial_runs(workspace.uri)) == before
 
 
 def test_a_settled_trial_is_read_once_until_it_changes(workspace, monkeypatch) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
     write_study(workspace.store, make_study())
     sync(workspace.store, workspace.uri, workspace.artifacts)
-    recorder = workspace.recorder(make_study())
+    recorder = workspace.export(make_study())
     recorder.open()
     reads: list[str] = []
     read = journals.read
-    monkeypatch.setattr(
-        mlflow_records.journals, "read", lambda *key: reads.append(key[1]) or read(*key)
-    )
+    monkeypatch.setattr(export.journals, "read", lambda *key: reads.append(key[1]) or read(*key))
     assert recorder.backlog() == recorder.backlog() == []
     assert reads == [FIRST, SECOND]
     write(workspace.store, _another_run(FIRST))
@@ -442,52 +401,35 @@ def _another_run(trial: str, status: str = "completed", **more: Any) -> Journal:
     return journal
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_trial_that_was_run_again_has_its_new_result(workspace, via) -> None:
+def test_a_trial_that_was_run_again_has_its_new_result(workspace) -> None:
     """As many epochs and attempts as before: only the result and the times tell."""
     write(workspace.store, make_journal(FIRST))
-    finish(_opened(workspace, make_study(trials=1), via))
+    finish(_opened(workspace, make_study(trials=1)))
     write(workspace.store, _another_run(FIRST))
-    assert finish(_opened(workspace, make_study(trials=1), via)).delivered == 1
+    assert finish(_opened(workspace, make_study(trials=1))).delivered == 1
     (run,) = (run for run in _active(workspace) if "ablate.trial" in run["tags"])
     assert run["latest"]["final_test_ppl"] == 77.0
     assert len(run["history"]["final_test_ppl"]) == 1
     assert run["start"] == ANOTHER_START
-    assert finish(_opened(workspace, make_study(trials=1), via)).delivered == 0
+    assert finish(_opened(workspace, make_study(trials=1))).delivered == 0
 
 
 def _active(workspace: Any) -> list[dict[str, Any]]:
     return [run for run in on_server(workspace.uri) if run["stage"] == "active"]
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_trial_that_failed_again_has_its_new_reason(workspace, via) -> None:
+def test_a_trial_that_failed_again_has_its_new_reason(workspace) -> None:
     for reason in ("the first", "the second"):
         write(workspace.store, make_journal(FIRST, 0, "failed", reason=reason))
-        finish(_opened(workspace, make_study(trials=1), via))
+        finish(_opened(workspace, make_study(trials=1)))
         assert _run(workspace)["tags"]["reason"] == reason
-
-
-def test_a_note_of_an_older_version_is_believed_until_its_trial_is_run_again(
-    workspace, monkeypatch
-) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, "failed"))
-    mark_of = runs.mark_of
-    with monkeypatch.context() as patch:
-        patch.setattr(runs, "mark_of", lambda *a, **b: mark_of(*a, **b).rpartition(":")[0])
-        finish(_opened(workspace, make_study(), "database"))
-    recorder = _opened(workspace, make_study(), "database")
-    assert recorder.backlog() == []
-    write(workspace.store, _another_run(FIRST))
-    assert recorder.deliver(FIRST)  # as when its driver says that it has changed
-    assert _run(workspace)["latest"]["final_test_ppl"] == 77.0
 
 
 def test_a_damaged_journal_of_a_delivered_trial_is_reported(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    finish(_opened(workspace, make_study(), "database"))
+    finish(_opened(workspace, make_study()))
     workspace.store.write(journals.key(FIRST), b"{")
-    result = finish(_opened(workspace, make_study(), "database"))
+    result = finish(_opened(workspace, make_study()))
     assert list(result.refused) == [FIRST] and "damaged" in result.refused[FIRST]
 
 
@@ -503,7 +445,7 @@ def test_a_running_study_is_left_to_its_driver(workspace) -> None:
 def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
     workspace.store.write(journals.key(FIRST), b"{")
-    recorder = workspace.recorder(make_study())
+    recorder = workspace.export(make_study())
     recorder.open()
     result = finish(recorder)
     assert result.delivered == 1
@@ -517,12 +459,12 @@ def test_results_that_a_kill_left_half_written_are_no_damage(
     """The files of a study that is run again, killed after some of them were written."""
     write(workspace.store, make_journal(FIRST))
     write_study(workspace.store, make_study(trials=1))
-    finish(_opened(workspace, make_study(trials=1), "database"), "", {"a.txt": "1", "b.txt": "1"})
-    recorder = _opened(workspace, make_study(trials=1), "database")
+    finish(_opened(workspace, make_study(trials=1)), "", {"a.txt": "1", "b.txt": "1"})
+    recorder = _opened(workspace, make_study(trials=1))
     countdown, store_file = Countdown(written + 2), workspace.store._write
     monkeypatch.setattr(workspace.store, "_write", lambda *what: countdown(store_file, *what))
     with pytest.raises(Killed):
-        recorder.save_results("", {"a.txt": "2", "b.txt": "2"})
+        recorder.results.save("", {"a.txt": "2", "b.txt": "2"})
     monkeypatch.undo()
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
     study = study_runs(workspace.uri)["mix@laptop"]
@@ -547,24 +489,23 @@ def test_a_study_that_is_damaged_holds_up_no_other(workspace, capsys) -> None:
 
 
 def test_results_that_are_damaged_are_still_noticed(workspace) -> None:
-    recorder = _opened(workspace, make_study(trials=1), "database")
-    recorder.save_results("", {"a.txt": "1"})
+    recorder = _opened(workspace, make_study(trials=1))
+    recorder.results.save("", {"a.txt": "1"})
     workspace.store.write("studies/mix@laptop/results/files/a.txt", b"2")
     with pytest.raises(DamagedError, match="its hash is not"):
         recorder.close()
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_run_or_an_experiment_deleted_in_the_ui(workspace, via) -> None:
+def test_a_run_or_an_experiment_deleted_in_the_ui(workspace) -> None:
     """A deleted run that is delivered again is restored, once."""
     write(workspace.store, make_journal(FIRST))
     write_study(workspace.store, make_study(trials=1))
-    recorder = workspace.recorder(make_study(trials=1), via)
+    recorder = workspace.export(make_study(trials=1))
     recorder.open()
     finish(recorder)
-    api = client.ClientTracking(workspace.uri, workspace.artifacts).client
+    api = Server(workspace.uri, workspace.artifacts).client
     api.delete_experiment(api.get_experiment_by_name("mix@laptop").experiment_id)
-    again = workspace.recorder(make_study(trials=1), via)
+    again = workspace.export(make_study(trials=1))
     again.open()
     finish(again)
     active = [run for run in on_server(workspace.uri) if run["stage"] == "active"]
@@ -575,9 +516,9 @@ def test_two_studies_that_start_at_once_make_one_run_of_a_trial_that_both_have(w
     """The second has listed the experiments before the first one's is there."""
     write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
     other = make_study("other", 1, searched=(FIRST,))
-    second = workspace.recorder(other, "client")
+    second = workspace.export(other)
     second.open()
-    first = workspace.recorder(make_study(trials=1), "client")
+    first = workspace.export(make_study(trials=1))
     first.open()
     finish(first)
     finish(second)
@@ -585,31 +526,22 @@ def test_two_studies_that_start_at_once_make_one_run_of_a_trial_that_both_have(w
     assert trials.count(FIRST) == 1
 
 
-def test_a_call_without_an_answer_leaves_no_double(workspace, monkeypatch) -> None:
-    """A request that timed out runs after the next reading: the duplicate is deleted."""
+def test_a_run_that_was_made_without_an_answer_is_found(workspace, monkeypatch) -> None:
     write(workspace.store, make_journal(FIRST))
-    tracking = workspace.tracking("client")
-    recorder = Recorder(
-        workspace.store, workspace.uri, make_study(trials=1), workspace.artifacts, tracking
-    )
+    recorder = workspace.export(make_study(trials=1))
     recorder.open()
-    make, late = tracking.client.create_run, []
+    make = recorder._server.client.create_run
 
     def unanswered(*arguments: Any, **named: Any) -> Any:
-        late.append((arguments, named))
+        make(*arguments, **named)
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr(tracking.client, "create_run", unanswered)
-    with pytest.raises(client.Away, match="timed out"):
+    monkeypatch.setattr(recorder._server.client, "create_run", unanswered)
+    with pytest.raises(Away, match="timed out"):
         recorder.deliver(FIRST)
     monkeypatch.undo()
-    recorder.deliver(FIRST)
-    arguments, named = late[0]
-    make(*arguments, **named)
-    recorder._tracking._uncertain.add(("ablate.trial", FIRST))
     finish(recorder)
-    runs = [run for run in on_server(workspace.uri) if run["tags"].get("ablate.trial")]
-    assert sorted(run["stage"] for run in runs) == ["active", "deleted"]
+    assert trial_runs(workspace.uri)[FIRST]["status"] == "FINISHED"
 
 
 def test_long_values_are_cut_and_whole_in_the_config(workspace) -> None:
@@ -617,7 +549,7 @@ def test_long_values_are_cut_and_whole_in_the_config(workspace) -> None:
     journal.config["corpus.words"] = "w" * 7000
     journal.config["units[0]"] = 3
     write(workspace.store, journal)
-    recorder = workspace.recorder(make_study(trials=1), "client")
+    recorder = workspace.export(make_study(trials=1))
     recorder.open()
     finish(recorder, "| row |\n" * 2000)
     run = _run(workspace)
@@ -630,18 +562,17 @@ def test_long_values_are_cut_and_whole_in_the_config(workspace) -> None:
     assert "table.md" in note
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_database_put_back_from_a_copy_gets_what_it_lacks(workspace, via) -> None:
-    """The store's note says that all is delivered; the server is asked what it has."""
+def test_a_database_put_back_from_a_copy_gets_what_it_lacks(workspace) -> None:
+    """The server is asked what it has."""
     trials = [trial_id("mix", index) for index in range(4)]
     record = make_study(trials=4)
     write_study(workspace.store, record)
     write(workspace.store, *(make_journal(trial) for trial in trials[:2]))
-    pause(_opened(workspace, record, via))
+    pause(_opened(workspace, record))
     write(workspace.store, make_journal(trials[2], 1, None))
-    pause(_opened(workspace, record, via))
+    pause(_opened(workspace, record))
     copy = _copied(workspace)
-    expected = _whole(workspace, record, trials[2:], via)
+    expected = _whole(workspace, record, trials[2:])
     _put_back(workspace, copy)
     assert set(trial_runs(workspace.uri)) == set(trials[:3])
     assert trial_runs(workspace.uri)[trials[2]]["status"] == "KILLED"
@@ -652,16 +583,16 @@ def test_a_database_put_back_from_a_copy_gets_what_it_lacks(workspace, via) -> N
     assert again.delivered == 0
 
 
-def _opened(workspace: Any, record: Any, via: str) -> Recorder:
-    recorder = workspace.recorder(record, via)
-    recorder.begin()
+def _opened(workspace: Any, record: Any) -> Export:
+    recorder = workspace.export(record)
+    recorder.results.begin()
     recorder.open()
     return recorder
 
 
-def _whole(workspace: Any, record: Any, trials: list[str], via: str) -> dict[str, Any]:
+def _whole(workspace: Any, record: Any, trials: list[str]) -> dict[str, Any]:
     """Finish the study; what the server then has."""
-    recorder = _opened(workspace, record, via)
+    recorder = _opened(workspace, record)
     write(workspace.store, *(make_journal(trial) for trial in trials))
     assert finish(recorder, "| arm |").complete
     return _without_times(trial_runs(workspace.uri))
@@ -677,38 +608,113 @@ def _copied(workspace: Any) -> bytes:
     return (workspace.folder / "mlflow.db").read_bytes()
 
 
+def _let_go(workspace: Any) -> None:
+    """Close MLflow's connections to the database, as the end of a process does."""
+    client = quiet.load("mlflow.tracking").MlflowClient(workspace.uri)
+    client._tracking_client.store.engine.dispose()
+
+
 def _put_back(workspace: Any, copy: bytes) -> None:
     """Replace the database, as a user does who restores a backup."""
-    quiet.load("mlflow.tracking").MlflowClient(
-        workspace.uri
-    )._tracking_client.store.engine.dispose()
+    _let_go(workspace)
     for name in ("mlflow.db-wal", "mlflow.db-shm"):
         (workspace.folder / name).unlink(missing_ok=True)
     (workspace.folder / "mlflow.db").write_bytes(copy)
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_run_that_somebody_deleted_is_not_made_again(workspace, via) -> None:
+def test_a_run_that_somebody_deleted_is_not_made_again(workspace) -> None:
     write_study(workspace.store, make_study())
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    finish(_opened(workspace, make_study(), via))
+    finish(_opened(workspace, make_study()))
     client = quiet.load("mlflow.tracking").MlflowClient(workspace.uri)
     client.delete_run(trial_runs(workspace.uri)[FIRST]["id"])
-    recorder = _opened(workspace, make_study(), via)
+    recorder = _opened(workspace, make_study())
     assert recorder.backlog() == []
 
 
-@pytest.mark.parametrize("via", WAYS)
-def test_a_shared_trial_is_asked_of_the_other_studys_experiment(workspace, via) -> None:
+def test_a_shared_trial_is_asked_of_the_other_studys_experiment(workspace) -> None:
     """Its run is there, and lacks our tag once an older database is put back."""
     mine = replace(make_study(), name="second")
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    finish(_opened(workspace, make_study(), via))
-    recorder = _opened(workspace, mine, via)
+    finish(_opened(workspace, make_study()))
+    recorder = _opened(workspace, mine)
     copy = _copied(workspace)
     finish(recorder)
     assert "ablate.also_in.second.laptop" in trial_runs(workspace.uri)[FIRST]["tags"]
-    assert _opened(workspace, mine, via).backlog() == []
+    assert finish(_opened(workspace, mine)).delivered == 0
     _put_back(workspace, copy)
-    finish(_opened(workspace, mine, via))
+    finish(_opened(workspace, mine))
     assert "ablate.also_in.second.laptop" in trial_runs(workspace.uri)[FIRST]["tags"]
+
+
+def test_a_trial_s_run_has_its_typed_row_and_its_epochs(workspace) -> None:
+    write(workspace.store, make_journal(FIRST))
+    finish(_opened(workspace, make_study(trials=1)))
+    tags = _run(workspace)["tags"]
+    row = json.loads(in_one(ROW, tags))
+    assert (row["facts"]["seed"], row["facts"]["in_cell"]) == (7, True)
+    assert row["config"]["backbone.units"] == "[20, 10]" and row["results"]["test_ppl"] == 31.0
+    assert json.loads(in_one(EPOCHS, tags))["valid_ppl"] == [100.0, 50.0, 100 / 3]
+    study = study_runs(workspace.uri)["mix@laptop"]
+    whole = json.loads(artifact(study, "study.json"))
+    assert json.loads(in_one(STUDY, study["tags"])) == whole and whole["name"] == "mix"
+
+
+def test_a_row_that_is_too_long_for_a_tag_is_cut_and_joined(workspace) -> None:
+    """And none of its parts stays when the trial starts over with fewer epochs."""
+    for day, epochs in ((1, 2000), (2, 1)):
+        journal = make_journal(FIRST, epochs)
+        journal.note(started=f"2026-01-0{day}T00:00:00Z")
+        write(workspace.store, journal)
+        finish(_opened(workspace, make_study(trials=1)))
+        (run,) = (run for run in _active(workspace) if "ablate.trial" in run["tags"])
+        assert json.loads(in_one(EPOCHS, run["tags"]))["epoch"] == [*range(1, epochs + 1)]
+        assert bool(run["tags"].get(f"{EPOCHS}.2")) == (epochs > 1)
+
+
+def test_a_guest_leaves_a_trial_s_row_the_labels_of_its_home(workspace) -> None:
+    """The second study runs a trial of the first again, which had failed."""
+    mine = replace(make_study(trials=1), name="second")
+    write(workspace.store, make_journal(FIRST, 1, "failed"))
+    finish(_opened(workspace, make_study(trials=1)))
+    write(workspace.store, make_journal(FIRST))
+    finish(_opened(workspace, mine))
+    facts = json.loads(in_one(ROW, _run(workspace)["tags"]))["facts"]
+    assert (facts["status"], facts["study"]) == ("completed", "mix")
+
+
+def test_a_run_of_an_older_version_gets_its_row(workspace, monkeypatch) -> None:
+    write(workspace.store, make_journal(FIRST))
+    write_study(workspace.store, make_study(trials=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(tracking, "in_parts", lambda _name, _text: {})
+        patch.setattr(export, "ROW", TRIAL)
+        finish(_opened(workspace, make_study(trials=1)))
+    patched = trial_runs(workspace.uri)[FIRST]
+    assert ROW not in patched["tags"]
+    assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].delivered == 1
+    run = trial_runs(workspace.uri)[FIRST]
+    assert ROW in run["tags"] and run["history"] == patched["history"]
+
+
+def test_a_trial_that_is_exported_again_changes_its_study_s_run(workspace) -> None:
+    """By which a reader of the server learns of it."""
+    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
+    write_study(workspace.store, make_study())
+    tags = []
+    for journal in (make_journal(FIRST), make_journal(FIRST), _another_run(FIRST)):
+        write(workspace.store, journal)
+        sync(workspace.store, workspace.uri, workspace.artifacts)
+        tags.append(study_runs(workspace.uri)["mix@laptop"]["tags"])
+    assert tags[0] == tags[1] != tags[2]
+
+
+def test_a_trial_s_row_has_the_labels_of_the_study_that_ran_it(workspace) -> None:
+    """Even if another study that shares the trial is exported first."""
+    for name in ("mix", "another"):
+        write_study(workspace.store, replace(make_study(trials=1), name=name))
+    write(workspace.store, make_journal(FIRST))
+    sync(workspace.store, workspace.uri, workspace.artifacts)
+    tags = _run(workspace)["tags"]
+    assert tags["ablate.study_key"] == "another@laptop"
+    assert json.loads(in_one(ROW, tags))["facts"]["study_key"] == "mix@laptop"

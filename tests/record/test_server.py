@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ablate.record import background
-from ablate.record.background import BackgroundRecorder
-from ablate.record.mlflow_records import sync
+from ablate.record.background import BackgroundExport
+from ablate.record.export import sync
 from ablate.record.places import ui_command, ui_environment
 from tests.support.records_by_hand import (
     Workspace,
@@ -98,7 +98,7 @@ def test_stopped_in_the_middle_and_delivered_later(
     monkeypatch.setattr(background, "LIVE_SECONDS", 0.1)
     store, record, troubles = workspace.store, make_study(trials=3), []
     write_study(store, record)
-    recorder = BackgroundRecorder(store, server.uri, record, tmp_path, troubles.append)
+    recorder = BackgroundExport(store, server.uri, record, tmp_path, troubles.append)
     write(store, make_journal(FIRST))
     recorder.notify(FIRST, done=True)
     write(store, make_journal(SECOND, 1, None))

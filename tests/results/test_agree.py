@@ -21,7 +21,7 @@ from ablate.compare.table.rows import ArmSummary
 from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent, Trial
 from ablate.config.metrics import BITS, MORE_PARAMETERS, PERPLEXITY, Metric
-from ablate.record.mirror.syncing import STORE, Mirror, update_mirror
+from ablate.record.mirror.syncing import Mirror, update_mirror
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
@@ -192,7 +192,7 @@ def close(value: float | None) -> Any:
 
 
 def mirror_of(store: Store, folder: str) -> Mirror:
-    return update_mirror(open_workspace(folder, mlflow=f"{STORE}{store.uri}"))
+    return update_mirror(open_workspace(folder, store=store.uri))
 
 
 def mirrored(mirror: Mirror, key: str) -> dict[tuple[str, str], tuple]:
@@ -234,7 +234,7 @@ def test_arms_that_are_counted_again_are_as_if_all_were(studies, again):
     with tempfile.TemporaryDirectory() as folder:
         store = Store(f"{folder}/store")
         write(store, studies)
-        workspace = open_workspace(folder, mlflow=f"{STORE}{store.uri}")
+        workspace = open_workspace(folder, store=store.uri)
         update_mirror(workspace)
         known = {trial: journal for _, journals in studies for trial, journal in journals.items()}
         done = [t for t, j in known.items() if j.outcome and j.outcome.status == Status.COMPLETED]
@@ -268,7 +268,7 @@ def test_a_model_that_is_measured_again_is_counted_again(tmp_path):
     store = Store(str(tmp_path / "store"))
     record = study(name="s", trials=[*trials, PlannedTrial(id="m1", **measure)], columns=(RANK,))
     write(store, [(record, known)])
-    workspace = open_workspace(str(tmp_path), mlflow=f"{STORE}{store.uri}")
+    workspace = open_workspace(str(tmp_path), store=store.uri)
     sql = "SELECT arm, mean FROM _arms WHERE metric = 'rank.rank' ORDER BY arm"
     for mean, again in ((8.0, "m1"), (7.2, "t2"), (7.2, "m1")):
         rows = ask(update_mirror(workspace), sql).rows

@@ -10,9 +10,8 @@ from typing import Any
 
 from ablate.config.identity import Parent, Trial
 from ablate.record import quiet
-from ablate.record.client import ClientTracking
-from ablate.record.mlflow_records import Recorder
-from ablate.record.sqlite_client import DatabaseTracking
+from ablate.record.export import Export
+from ablate.record.server import Server
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
@@ -40,22 +39,19 @@ class Workspace:
         shutil.rmtree(self.folder / "store")
         shutil.rmtree(self.artifacts)
 
-    def tracking(self, via: str) -> Any:
-        kind = {"database": DatabaseTracking, "client": ClientTracking}[via]
-        return kind(self.uri, self.artifacts)
-
-    def recorder(self, record: StudyRecord, via: str = "database") -> Recorder:
-        return Recorder(self.store, self.uri, record, self.artifacts, self.tracking(via))
+    def export(self, record: StudyRecord) -> Export:
+        server = Server(self.uri, self.artifacts)
+        return Export(self.store, self.uri, record, self.artifacts, server)
 
 
-def finish(recorder: Recorder, table: str = "", files: dict[str, bytes | str] | None = None) -> Any:
-    """End a study, as `BackgroundRecorder` does."""
-    recorder.save_results(table, files or {})
+def finish(recorder: Export, table: str = "", files: dict[str, bytes | str] | None = None) -> Any:
+    """End a study, as `BackgroundExport` does."""
+    recorder.results.save(table, files or {})
     return recorder.close()
 
 
-def pause(recorder: Recorder) -> Any:
-    recorder.save_pause()
+def pause(recorder: Export) -> Any:
+    recorder.results.pause()
     return recorder.close()
 
 

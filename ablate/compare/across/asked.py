@@ -21,7 +21,7 @@ from ablate.compare.material import open_study
 from ablate.compare.shown import Answer
 from ablate.compare.table.claimed import claims_of_studies
 from ablate.errors import ConfigError
-from ablate.record.mirror.syncing import STORE, Mirror, duckdb, update_mirror
+from ablate.record.mirror.syncing import Mirror, duckdb, update_mirror
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, as_folder
@@ -38,13 +38,11 @@ def published(workspace: Workspace, results: str, option: str = "--results") -> 
             f"{option} {results} holds no study. Expected a folder that `ablate publish` "
             "wrote, or a store."
         )
-    # Published results have no server: the mirror reads them from their store.
-    return replace(workspace, store_uri=store.uri, mlflow_uri=f"{STORE}{store.uri}")
+    return replace(workspace, store_uri=store.uri, mlflow_uri=None)
 
 
 def asked_of(workspace: Workspace, results: str | None, store: str | None) -> Workspace:
-    """The workspace with what is asked for: published results, or a store that the caller names
-    alone. Its trials need not be in the database of this workspace."""
+    """The workspace with what is asked for: published results, or a store that the caller names."""
     if results is not None:
         return published(workspace, results)
     is_folder = store is not None and workspace.store.folder is not None

@@ -12,10 +12,8 @@ from typing import Any
 from ablate.config.identity import StageName
 from ablate.record.mirror.arms import (
     TRIAL_FACTS,
-    by_study,
     listed_trials,
     plain_record,
-    tagged_rows,
 )
 
 FINAL = "final"
@@ -27,21 +25,18 @@ Row = Mapping[str, Any]
 
 def kinds_of(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, str]:
     """Trial -> its kind, from the mirror's rows (of trials, `FACTS_OF_KINDS`)."""
-    counts = _counts(studies, trials)
+    counts = _counts(studies)
     return {row["trial"]: _kind(row, counts.get(row["trial"])) for row in trials}
 
 
-def _counts(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, tuple[bool, bool]]:
+def _counts(studies: Iterable[Row]) -> dict[str, tuple[bool, bool]]:
     """Trial -> whether it is final in some study, and whether all its studies are smoke scales."""
     counts: dict[str, tuple[bool, bool]] = {}
-    tagged = by_study(trials)
     for study in studies:
         plain, key = plain_record(study), study["study_key"]
         # Older records do not say `smoke`.
         smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
-        listed = [(trial, final) for trial, _, final in listed_trials(study, plain)]
-        theirs = listed or [(r["trial"], r["in_cell"]) for r in tagged_rows(key, tagged)]
-        for trial, counted in theirs:
+        for trial, _, counted in listed_trials(plain):
             final, only_smoke = counts.get(trial, (False, True))
             counts[trial] = final or bool(counted and not smoke), only_smoke and smoke
     return counts

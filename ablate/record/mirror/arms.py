@@ -1,7 +1,6 @@
 """The rows of `arms`: each arm's results as its table counts them (`ablate.results.cells`).
 
-An arm's trials are those listed in its study's record, started or not. While a study runs, or has
-no record yet, the tags of its trials decide: their own study's, and `ablate.also_in.*`.
+An arm's trials are those listed in its study's record, started or not.
 
 An arm's rows are made again when one of its trials has changed, a whole study's rows when its run
 has: reading and counting all trials of 20 studies of 1,000 took longer than all else together.
@@ -12,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,15 +18,15 @@ from typing import Any
 from ablate.config import metrics
 from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, BITS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
-from ablate.record.runs import StudyStatus, tag_key
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
 from ablate.results.facts import NUMBER, REASON, TEXT, TRUTH, WHOLE
 from ablate.results.result import Result
+from ablate.results.rows import tag_key
 from ablate.results.spread import mean, spread
 from ablate.store import study_record
 from ablate.store.outcome import Status
-from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
+from ablate.store.study_record import PlannedTrial, StudyRecord
 
 ARM_COLUMNS = {
     **dict.fromkeys(("study_key", "arm", "corpus", "split", "metric"), TEXT),
@@ -50,7 +48,7 @@ STUDY_FACTS = (
 )
 TRIAL_FACTS = (
     *("trial", "study_key", "arm", "stage", "seed_index", "in_cell", "status", REASON, "corpus"),
-    *("parents", "also_in", "num_parameters"),
+    *("parents", "num_parameters"),
 )
 Row = Mapping[str, Any]
 UNENDED = (Status.RUNNING, Status.INTERRUPTED)
@@ -62,7 +60,6 @@ class Study:
 
     key: str
     record: StudyRecord
-    listed: bool  # the record says which trials the study has; else their tags do
     arms: Collection[str] | None = None  # the arms to count; None: all
 
     @property
@@ -77,7 +74,6 @@ class Changes:
 
     runs: set[str]
     trials: set[str] = field(default_factory=set)
-    arms: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # as `by_study`
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add trials; of a trial that has changed, its row before and its row now."""
@@ -85,18 +81,13 @@ class Changes:
         # The trial that measures a model is counted where the model is, which arms may share.
         measures = (row for row in rows if row["stage"] == StageName.MEASURE)
         self.trials.update(parent for row in measures for parent in parents_of(row))
-        for key, shown in by_study(rows).items():
-            self.arms[key].update(row["arm"] for row in shown)
 
     def of_study(self, row: Row) -> Study | None:
         """Return a study, by its row of `studies`, with the arms that may have other results."""
         if row["run_id"] in self.runs:
             return study_of(row)
-        listed = listed_trials(row, plain_record(row))
+        listed = listed_trials(plain_record(row))
         arms = {arm for trial, arm, _ in listed if trial in self.trials}
-        if not listed:
-            key = row["study_key"]
-            arms = self.arms.get(key, set()) | self.arms.get(tag_key(key), set())
         study = study_of(row) if arms else None
         if study is None or any(metric.of == ARMS for metric in study.metrics):
             return study  # a difference of two arms changes with either
@@ -114,40 +105,18 @@ def plain_record(row: Row) -> Mapping[str, Any]:
     return {}
 
 
-def listed_trials(row: Row, plain: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """The id, the arm and "is final" of the trials that a study's record lists; none while the
-    study runs, when its trials' tags decide."""
-    if row["status"] == StudyStatus.RUNNING:
-        return []
+def listed_trials(plain: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """The id, the arm and "is final" of the trials that a study's record lists."""
     with contextlib.suppress(TypeError, KeyError):
         return [(t["id"], t["arm"], t["final"]) for t in plain.get("trials", ())]
     return []
 
 
-def by_study(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The trials of each study by their tags, with their arms there: under the study's key the
-    trials that it ran first, under its tag the trials that it shares."""
-    known: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row["arm"] is not None:
-            known[row["study_key"]].append(row)
-        for tag, arm in json.loads(row["also_in"]).items() if row["also_in"] else ():
-            # The index is of the study that ran the trial first, and says nothing in this one.
-            known[tag].append({**row, "arm": arm, "seed_index": None})
-    return known
-
-
-def tagged_rows(key: str, known: Mapping[str, Sequence[Row]]) -> list[Row]:
-    """The trials that are a study's, or also its, by their tags; `known`: as `by_study`."""
-    return [*known.get(key, ()), *known.get(tag_key(key), ())]
-
-
-def study_of(row: Row) -> Study:
-    """A study from its row of `studies`."""
-    record = _record(row["record"])
-    listed = record is not None and row["status"] != StudyStatus.RUNNING
-    record = record or _without_record(row)
-    return Study(row["study_key"], replace(record, judged_by=metric_of(row)), listed)
+def study_of(row: Row) -> Study | None:
+    """A study from its row of `studies`; None if this version cannot read its record."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+        return Study(row["study_key"], study_record.from_plain(json.loads(row["record"])))
+    return None
 
 
 def metric_of(row: Row) -> Metric:
@@ -155,31 +124,6 @@ def metric_of(row: Row) -> Metric:
     if row["judged_by"]:
         return metrics.from_plain(json.loads(row["judged_by"]))
     return BITS if row["level"] == "character" else PERPLEXITY
-
-
-def _record(text: str | None) -> StudyRecord | None:
-    """The study's record; None if there is none, or if this version cannot read it."""
-    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
-        return study_record.from_plain(json.loads(text)) if text else None
-    return None
-
-
-def _without_record(row: Row) -> StudyRecord:
-    """Return a study's record from the tags of its run alone."""
-    name, _, scale = row["study_key"].partition("@")
-    texts = dict.fromkeys(("question", "paper", "file", "command", "corpus_digest"), "")
-    return StudyRecord(
-        name=name,
-        scale=scale,
-        tables=(),
-        corpus=row["corpus"] or "",
-        level=row["level"] or "",
-        num_seeds=0,
-        base_arm=row["base_arm"] or "",
-        arms=(),
-        trials=(),
-        **texts,
-    )
 
 
 def columns_of(studies: Iterable[Study], numbers: Iterable[str]) -> list[str]:
@@ -197,11 +141,9 @@ def column_of(key: str) -> str:
     return tag_key(key).lower()
 
 
-def arm_rows(
-    study: Study, by_trial: Mapping[str, Row], tagged: Mapping[str, Sequence[Row]]
-) -> Iterator[dict[str, Any]]:
-    """The rows of a study's arms, from the rows of `trials`, by id and as `by_study`."""
-    record = _counted(study, tagged)
+def arm_rows(study: Study, by_trial: Mapping[str, Row]) -> Iterator[dict[str, Any]]:
+    """The rows of a study's arms, from the rows of `trials` by id."""
+    record = _counted(study)
     columns = {key: column_of(key) for key in _keys(study)}
     results = {
         trial.id: result_of(columns, by_trial[trial.id])
@@ -270,40 +212,19 @@ def result_of(columns: Mapping[str, str], row: Row) -> Result:
     )
 
 
-def planned_trials(study: Study, tagged: Mapping[str, Sequence[Row]]) -> Sequence[PlannedTrial]:
+def planned_trials(study: Study) -> Sequence[PlannedTrial]:
     """The trials of the arms to count, and what measured their models."""
     trials = study.record.trials
-    if not study.listed:
-        rows = enumerate(tagged_rows(study.key, tagged), 1)
-        trials = tuple(_planned(row, number) for number, row in rows)
     if study.arms is None:
         return trials
     own = {trial.id for trial in trials if trial.arm in study.arms}
     return [t for t in trials if t.id in own or own.intersection(t.parents)]
 
 
-def _counted(study: Study, tagged: Mapping[str, Sequence[Row]]) -> StudyRecord:
+def _counted(study: Study) -> StudyRecord:
     """The study's record, of the arms to count."""
-    trials = planned_trials(study, tagged)
-    known = {arm.name: arm for arm in study.record.arms}
-    names = dict.fromkeys(known if study.listed else (trial.arm for trial in trials))
-    chosen = [n for n in names if study.arms is None or n in study.arms]
-    arms = tuple(known.get(name) or ArmRecord(name=name) for name in chosen)
-    return replace(study.record, trials=tuple(trials), arms=arms)
-
-
-def _planned(row: Row, number: int) -> PlannedTrial:
-    """A trial without a seed's index gets one unlike any seed's: no other result is of it."""
-    index = row["seed_index"]
-    return PlannedTrial(
-        id=row["trial"],
-        arm=row["arm"],
-        stage=row["stage"] or "",
-        seed=0,
-        seed_index=-number if index is None else index,
-        final=bool(row["in_cell"]),
-        parents=parents_of(row),
-    )
+    arms = tuple(a for a in study.record.arms if study.arms is None or a.name in study.arms)
+    return replace(study.record, trials=tuple(planned_trials(study)), arms=arms)
 
 
 def parents_of(row: Row) -> tuple[str, ...]:

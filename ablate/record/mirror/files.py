@@ -1,11 +1,11 @@
 """The mirror's files: complete generations or nothing.
 
     manifest.json          the mirror's current files, sizes and hashes; replaced atomically
-    trials-7-3f2a.parquet  every trial's run, rewritten when one has changed
+    trials-7-3f2a.parquet  every trial, rewritten when one has changed
     epochs-3-91c0.parquet  one of many segments; a row is current if its generation is its trial's
-    studies-7-0b1e.parquet every study's run
+    studies-7-0b1e.parquet every study
     arms-7-5d20.parquet    every arm's results; made again for the arms that have changed
-    seen-7-77d1.json       what is compared to tell whether a run has changed
+    seen-7-77d1.json       what is compared to tell whether a row has changed
 
 A file is never changed: a new one is written, synced and renamed, and then named in the manifest.
 Readers use the files of the manifest that they have read; files that no manifest names are removed
@@ -27,7 +27,7 @@ from ablate.store import checksum
 from ablate.store.files import read_regular, replace_synced, sha256, sha256_once, write_whole
 from ablate.store.locks import lock
 
-FORMAT = 7  # of the files: a mirror in another format is rebuilt
+FORMAT = 8  # of the files: a mirror in another format is rebuilt
 MANIFEST = "manifest.json"
 OLD_SECONDS = 120.0  # files not in the manifest are removed after this time: others may read them
 LOCK_SECONDS = 60.0  # to wait for another process that updates the mirror

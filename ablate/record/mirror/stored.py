@@ -1,16 +1,18 @@
-"""Reads records straight from a store: published results, which no MLflow server needs to have."""
+"""Makes the mirror's rows from the journals and records of a store.
+
+What has changed is asked of the store's stamps: a journal is read again if its file is another one,
+if the study that names the trial calls it otherwise, or if a trial without an outcome has begun or
+ceased to run. A damaged file is an error that names it, as for every reader of the store.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ablate.record import runs
-from ablate.record.runs import StudyStatus
-from ablate.record.tracking import ALSO_IN, MARK, RunToWrite, Seen, StoredRun
-from ablate.results.labels import labels_of
+from ablate.results.labels import Label, labels_of
+from ablate.results.rows import Recorded, StudyStatus, epoch_columns, study_row, trial_row
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
@@ -18,72 +20,167 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
+BATCH = 500  # journals read at a time
+UNENDED = (Status.RUNNING, Status.INTERRUPTED)
+
+
+class SeenTrial(NamedTuple):
+    """What is compared to tell whether a trial's row has changed."""
+
+    stamp: list[int]
+    own: str = ""  # the study that ran it first
+    home: str = ""  # the study that names it, by its record here
+    label: str = ""  # all that this study says of it
+    status: str = ""
+
+
+class SeenStudy(NamedTuple):
+    """What is compared to tell whether a study's row has changed."""
+
+    stamp: list[int]
+    running: bool
+    trials: list[str]
+    more: bool = False  # trials are to come
+    status: str = ""
+
 
 class StoreSource:
-    """The same as `DatabaseSource` for a store. A run's id is its trial's id or its study's key."""
+    """A store. A run's id is its trial's id or its study's key; `seen` is what the next one is
+    given, complete when all rows have been read."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._runs: dict[str, RunToWrite] = {}
+    notes: Sequence[str] = ()
 
-    def changes(self, known: Mapping[str, Seen]) -> tuple[dict[str, Seen], list[str]]:
-        """Return the runs that are new or changed, in their current state, and the deleted ones."""
-        for key in study_record.names(self._store):
-            self._add_study(study_record.read(self._store, key))
-        seen = {run_id: _seen(run) for run_id, run in self._runs.items()}
-        changed = {run_id: now for run_id, now in seen.items() if known.get(run_id) != now}
-        return changed, [run_id for run_id in known if run_id not in seen]
+    def __init__(self, store: Store, is_running: Callable[[str], bool]) -> None:
+        self._store, self._is_running = store, is_running
+        self._records: dict[str, StudyRecord] = {}
+        self._labels: dict[str, dict[str, Label]] = {}
+        self._studies: dict[str, SeenStudy] = {}
+        self._trials: dict[str, SeenTrial] = {}
+        self._before: dict[str, SeenStudy] = {}
+        self._homes: dict[str, list[str]] = {}
+        self._due: list[str] = []
 
-    def _add_study(self, record: StudyRecord) -> None:
-        known = journals.read_all(self._store, record.trial_ids())
-        labels, starts = labels_of(record), list[int]()
-        for trial_id, journal in known.items():
-            run = runs.trial_run(record, record.key, journal, labels.get(trial_id), running=False)
-            elsewhere = self._runs.get(trial_id)  # its run, if a study read before shares the trial
-            tags = run.all_tags(None) if elsewhere is None else {**elsewhere.tags, **run.guest}
-            self._runs[trial_id] = replace(run, tags=tags)
-            starts.append(run.start)
-        self._runs[record.key] = _study_run(record, known, min(starts, default=0))
+    def changes(self, known: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+        """The runs whose rows may be new, and the runs that are gone."""
+        self._before = {key: SeenStudy(*entry) for key, entry in known.get("studies", {}).items()}
+        before = {one: SeenTrial(*entry) for one, entry in known.get("trials", {}).items()}
+        self._look_at_studies()
+        stamps = self._store.stamps([journals.key(one) for one in self._homes])
+        for (one, homes), stamp in zip(self._homes.items(), stamps, strict=True):
+            if stamp is not None:
+                self._look_at_trial(one, homes, [*stamp], before.get(one))
+        studies = {key for key, now in self._studies.items() if self._is_new(key, now)}
+        gone = {*before} - {*self._trials} | {*self._before} - {*self._studies}
+        return {*self._due, *studies}, gone
 
-    def read(self, run_ids: list[str]) -> Iterator[list[StoredRun]]:
-        """Yield the runs, read from the trials' journals."""
-        yield [_stored_run(run_id, self._runs[run_id]) for run_id in run_ids]
+    def read(self) -> Iterator[list[Recorded]]:
+        """Yield the rows of trials in batches, then those of studies."""
+        for first in range(0, len(self._due), BATCH):
+            rows = map(self._trial, self._due[first : first + BATCH])
+            yield [row for row in rows if row is not None]
+        yield [row for key in self._studies if (row := self._study(key)) is not None]
+
+    @property
+    def seen(self) -> dict[str, Any]:
+        """What the next source of this store compares with."""
+        return {"studies": self._studies, "trials": self._trials}
 
     def close(self) -> None:
-        """Drop the runs that were read."""
-        self._runs.clear()
+        """Nothing to close."""
+
+    def _look_at_studies(self) -> None:
+        keys = study_record.names(self._store)
+        stamps = self._store.stamps([f"studies/{key}/study.json" for key in keys])
+        for key, stamp in zip(keys, stamps, strict=True):
+            known, now = self._before.get(key), [*(stamp or ())]
+            if known is None or known.stamp != now:
+                known = self._read_record(key, now)
+            self._studies[key] = known._replace(running=self._is_running(key))
+        listed: dict[str, list[str]] = defaultdict(list)
+        for key, study in self._studies.items():
+            for one in study.trials:
+                listed[one].append(key)
+        self._homes = listed
+
+    def _read_record(self, key: str, stamp: list[int]) -> SeenStudy:
+        record = self._record(key)
+        return SeenStudy(stamp, False, record.trial_ids(), record.to_come.total() > 0)
+
+    def _record(self, key: str) -> StudyRecord:
+        if key not in self._records:
+            self._records[key] = study_record.read(self._store, key)
+        return self._records[key]
+
+    def _look_at_trial(
+        self, one: str, homes: list[str], stamp: list[int], known: SeenTrial | None
+    ) -> None:
+        if known is None or known.stamp != stamp:
+            self._trials[one] = SeenTrial(stamp)
+            self._due.append(one)
+            return
+        home = self._home(known.own, homes)
+        label = known.label if self._says_as_before(home, known) else self._said(home, one)
+        running = self._studies[home].running
+        status = _status(running) if known.status in UNENDED else known.status
+        now = known._replace(home=home, label=label, status=status)
+        self._trials[one] = now
+        if now != known:
+            self._due.append(one)
+
+    def _home(self, own: str, homes: list[str]) -> str:
+        """The study that names a trial: the one that ran it first, if it lists the trial here."""
+        return own if own in homes else homes[0]
+
+    def _says_as_before(self, home: str, known: SeenTrial) -> bool:
+        before = self._before.get(home)
+        unchanged = before is not None and before.stamp == self._studies[home].stamp
+        return home == known.home and unchanged
+
+    def _said(self, home: str, one: str) -> str:
+        record, label = self._record(home), self._label(home, one)
+        return repr((record.paper, record.tables, label))
+
+    def _label(self, home: str, one: str) -> Label:
+        if home not in self._labels:
+            self._labels[home] = labels_of(self._record(home))
+        return self._labels[home][one]
+
+    def _trial(self, one: str) -> Recorded | None:
+        stamp, journal = self._trials[one].stamp, journals.read(self._store, one)
+        if journal is None:  # deleted meanwhile
+            del self._trials[one]
+            return None
+        own = f"{journal.trial.study}@{journal.trial.scale}"
+        home = self._home(own, self._homes[one])
+        said, running = self._said(home, one), self._studies[home].running
+        status = journal.status or _status(running)
+        self._trials[one] = SeenTrial(stamp, own, home, said, status)
+        return self._row(home, journal, running)
+
+    def _row(self, home: str, journal: Journal, running: bool) -> Recorded:
+        label = self._label(home, journal.trial.id)
+        row = trial_row(self._record(home), journal, label, running=running)
+        return Recorded(journal.trial.id, row, epoch_columns(journal))
+
+    def _study(self, key: str) -> Recorded | None:
+        now = self._studies[key] = self._studies[key]._replace(status=self._study_status(key))
+        before = self._before.get(key)
+        if before and (before.stamp, before.status) == (now.stamp, now.status):
+            return None
+        return Recorded(key, study=study_row(self._record(key), StudyStatus(now.status)))
+
+    def _study_status(self, key: str) -> StudyStatus:
+        study = self._studies[key]
+        if study.running:
+            return StudyStatus.RUNNING
+        known = (self._trials.get(one) for one in study.trials)
+        whole = all(trial is not None and trial.status not in ("", *UNENDED) for trial in known)
+        return StudyStatus.FINISHED if whole and not study.more else StudyStatus.INTERRUPTED
+
+    def _is_new(self, key: str, now: SeenStudy) -> bool:
+        before = self._before.get(key)
+        return before is None or (before.stamp, before.running) != (now.stamp, now.running)
 
 
-def _study_run(record: StudyRecord, known: Mapping[str, Journal], start: int) -> RunToWrite:
-    counts: Counter[str] = Counter(
-        Status.LEFT if trial_id not in known else runs.status_of(known[trial_id], running=False)
-        for trial_id in record.trial_ids()
-    )
-    whole = not {Status.LEFT, Status.INTERRUPTED} & counts.keys()
-    status = StudyStatus.FINISHED if whole else StudyStatus.INTERRUPTED
-    run = runs.study_run(record, status, start, {}, "", counts)
-    return replace(run, tags=run.all_tags(None))
-
-
-def _seen(run: RunToWrite) -> Seen:
-    shared = [f"{key}={value}" for key, value in run.tags.items() if key.startswith(ALSO_IN)]
-    return Seen(0, "|".join((run.tags[MARK], run.status, *shared)))  # no listing is ordered by it
-
-
-def _stored_run(run_id: str, run: RunToWrite) -> StoredRun:
-    steps: dict[int, dict[str, Any]] = {}
-    numbers: dict[str, float] = {}
-    for metric in sorted(run.metric_values, key=lambda metric: metric.step):
-        steps.setdefault(metric.step, {"epoch": metric.step})[metric.key] = metric.value
-        numbers[metric.key] = metric.value
-    study = run.artifacts.get("study.json")
-    return StoredRun(
-        run_id=run_id,
-        start=run.start,
-        end=run.end,
-        tags=run.tags,
-        params=run.params,
-        numbers=numbers,
-        steps=list(steps.values()),
-        study_json=None if study is None else study.decode(),
-    )
+def _status(running: bool) -> Status:
+    return Status.RUNNING if running else Status.INTERRUPTED

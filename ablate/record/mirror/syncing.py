@@ -2,8 +2,9 @@
 
     mirror = update_mirror(workspace)
 
-Every query does so first. If nothing is new, it only reads the marks of all runs; if a server does
-not answer, the mirror stays as it is, and a note gives its date.
+Every query does so first. The source is the workspace's store, or a server that its user names. If
+nothing is new in a store, only the stamps of its files are asked for; if a server does not answer,
+the mirror stays as it is, and a note gives its date.
 """
 
 from __future__ import annotations
@@ -13,27 +14,23 @@ import importlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.errors import MissingDependency, RecordError, StoreError, needs
 from ablate.record.mirror.files import LOCK_SECONDS, MANIFEST, Damaged, Folder, Manifest
-from ablate.record.mirror.sqlite_source import DatabaseSource
 from ablate.record.mirror.stored import StoreSource
 from ablate.record.mirror.writing import Generation
 from ablate.record.places import check_uri, digest
-from ablate.record.tracking import Seen
 from ablate.redaction import redacted
-from ablate.store.store import Store
-from ablate.store.workspace import Workspace
+from ablate.store.workspace import Workspace, running_driver
 
 if TYPE_CHECKING:
-    from ablate.record.server_source import ServerSource
+    from ablate.record.mirror.server import ServerSource
 
-    Source = DatabaseSource | ServerSource | StoreSource
-
-STORE = "store:"  # in front of a store whose records are read without MLflow
+    Source = ServerSource | StoreSource
 
 
 @dataclass(frozen=True)
@@ -54,44 +51,58 @@ def duckdb() -> Any:
         raise MissingDependency(needs("queries need", "duckdb")) from error
 
 
+def source_uri(workspace: Workspace) -> str:
+    """Where rows are read from: the server that is named, or the workspace's store. A database of
+    SQLite is no server: what is in it was exported from a store."""
+    named = workspace.mlflow_uri
+    if named is not None and not check_uri(named).startswith("sqlite"):
+        return named
+    return f"store:{workspace.store.uri}"
+
+
 def mirror_folder(workspace: Workspace) -> Path:
-    """The mirror's folder: one for each tracking URI."""
-    return workspace.folder / "mirror" / digest(workspace.tracking_uri)
+    """The mirror's folder: one for each source."""
+    return workspace.folder / "mirror" / digest(source_uri(workspace))
 
 
-def open_source(uri: str) -> Source:
-    """Open the database, server or store at a URI for reading."""
-    if uri.startswith(STORE):
-        return StoreSource(Store(uri.removeprefix(STORE)))
-    check_uri(uri)
-    if uri.startswith("sqlite:///"):
-        return DatabaseSource(Path(uri.removeprefix("sqlite:///")))
-    from ablate.record.server_source import ServerSource
+def open_source(workspace: Workspace) -> Source:
+    """Open the store or the server for reading."""
+    uri = source_uri(workspace)
+    if uri.startswith("store:"):
+        return StoreSource(workspace.store, partial(_is_running, workspace))
+    from ablate.record.mirror.server import ServerSource
 
     return ServerSource(uri)
 
 
+def _is_running(workspace: Workspace, key: str) -> bool:
+    return running_driver(workspace, key) is not None
+
+
 def update_mirror(
-    workspace: Workspace, source: Callable[[str], Source] = open_source, *, rebuild: bool = False
+    workspace: Workspace,
+    source: Callable[[Workspace], Source] | None = None,
+    *,
+    rebuild: bool = False,
 ) -> Mirror:
     """Update the mirror of the workspace's records, or rebuild it."""
     duckdb()  # before any work: what is missing is named at once
     folder = Folder(mirror_folder(workspace))
-    uri = workspace.tracking_uri
+    uri, opened = source_uri(workspace), partial(source or open_source, workspace)
     with folder.locked() as acquired:
         if not acquired:
             return _as_it_is(folder)
         before, notes = _read_manifest(folder, uri, rebuild)
         try:
-            after, num = _sync(folder, before, source, uri)
+            mirror = _sync(folder, before, opened)
         except Damaged as damage:
             before, notes = _forgotten(folder, uri, damage)
-            after, num = _sync(folder, before, source, uri)
+            mirror = _sync(folder, before, opened)
         except RecordError as error:
             if not before.generation:  # there is no earlier mirror to query
                 raise
             return Mirror(folder, before, (*notes, _as_of(folder, str(error))))
-    return Mirror(folder, after, tuple(notes), num)
+    return replace(mirror, notes=(*notes, *mirror.notes))
 
 
 def _as_it_is(folder: Folder) -> Mirror:
@@ -131,23 +142,19 @@ def _as_of(folder: Folder, why: str) -> str:
     return f"results are from the mirror as of {when}: {why}"
 
 
-def _sync(
-    folder: Folder, before: Manifest, source: Callable[[str], Source], uri: str
-) -> tuple[Manifest, int]:
-    """Write a new generation if anything has changed; also return the number of runs read. Raises
-    `Damaged` if DuckDB cannot read a file that was whole when this process first read it."""
-    known = _known(folder, before)
-    with contextlib.closing(source(uri)) as reader:
+def _sync(folder: Folder, before: Manifest, source: Callable[[], Source]) -> Mirror:
+    """Write a new generation if anything has changed. Raises `Damaged` if DuckDB cannot read a file
+    that was whole when this process first read it."""
+    known = json.loads(folder.path_to(before.seen).read_bytes()) if before.seen else {}
+    with contextlib.closing(source()) as reader:
         changed, gone = reader.changes(known)
         if before.generation and not changed and not gone:
-            return before, 0
+            return Mirror(folder, before, tuple(reader.notes))
         db = duckdb().connect(":memory:")
-        generation = Generation(folder, before, db, {*changed, *gone})
-        seen = {run_id: now for run_id, now in known.items() if run_id not in gone} | changed
-        plain = {run_id: [now.start, now.signature] for run_id, now in seen.items()}
+        generation = Generation(folder, before, db, changed | gone)
         try:
-            generation.add(reader.read(list(changed)))
-            manifest = generation.finish(json.dumps(plain))
+            num = generation.add(reader.read())
+            manifest = generation.finish(json.dumps(reader.seen))
         except (OSError, duckdb().Error) as error:
             folder.check(before, again=True)  # for a damaged file, DuckDB has the same errors
             if not isinstance(error, OSError | duckdb().IOException):
@@ -158,15 +165,8 @@ def _sync(
             ) from error
         finally:
             db.close()
-    return manifest, len(changed)
+        return Mirror(folder, manifest, tuple(reader.notes), num)
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _known(folder: Folder, before: Manifest) -> dict[str, Seen]:
-    if not before.seen:
-        return {}
-    plain = json.loads(folder.path_to(before.seen).read_bytes())
-    return {run_id: Seen(*entry) for run_id, entry in plain.items()}

@@ -1,6 +1,6 @@
 """The tables that a query may name, as views over the mirror's files.
 
-trials     one row for every trial ever recorded: what is known of it (`ablate.results.facts`),
+trials     one row for every trial of a study: what is known of it (`ablate.results.facts`),
              every number that it concluded (NLL in nats per token), every field of its config;
              a trial that arms share has the first arm whose result it is
 epochs     one row for every epoch of every trial
@@ -27,12 +27,12 @@ from typing import Any
 
 from ablate import papers
 from ablate.config.metrics import PERPLEXITY
-from ablate.record.mirror.rows import LABELS, TIMES, TRIAL_COLUMNS
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import first_runs, literal, parquet, quoted
+from ablate.results.rows import LABELS, TIMES, TRIAL_COLUMNS
 
 VIEWS = ("trials", "epochs", "arms", "studies", "published")
-HIDDEN = ("started_ms", "ended_ms", "generation", "also_in")
+HIDDEN = ("started_ms", "ended_ms", "generation")
 PUBLISHED = {
     **dict.fromkeys(("paper", "table_name", "model", "variant", "corpus", "split"), "VARCHAR"),
     "metric": "VARCHAR",
@@ -103,10 +103,10 @@ def _trials(mirror: Mirror) -> str:
     manifest = mirror.manifest
     facts = [name for name in TRIAL_COLUMNS if name not in HIDDEN and name != "run_id"]
     columns = [*facts, *manifest.numbers, *sorted(manifest.configs), "run_id"]
-    # MLflow's milliseconds, in DuckDB's microseconds.
+    # Milliseconds, in DuckDB's microseconds.
     times = [f"make_timestamp(1000 * {n}_ms) AS {n}" for n in TIMES]
     shown = [quoted(name) for name in columns]
-    name = "num_parameters"  # which MLflow, as any metric, stores as a float
+    name = "num_parameters"  # which any result may be: a float
     shown[columns.index(name)] = f"CAST({name} AS BIGINT) AS {name}"
     return f"SELECT {', '.join([*shown[:-1], *times, shown[-1]])} FROM _trials"
 

@@ -1,7 +1,6 @@
 """Writes a generation of the mirror: DuckDB merges new records into the Parquet files.
 
-Rows pass through files of JSON lines, which DuckDB reads faster than inserted rows, converting
-every column to its type.
+Rows pass through files of JSON lines, whose columns DuckDB converts to their types.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from ablate.record.mirror import kinds
 from ablate.record.mirror.arms import (
     ARM_COLUMNS,
     STUDY_FACTS,
@@ -20,23 +18,29 @@ from ablate.record.mirror.arms import (
     Changes,
     Study,
     arm_rows,
-    by_study,
     columns_of,
     planned_trials,
     study_of,
 )
 from ablate.record.mirror.files import Folder, Manifest
-from ablate.record.mirror.rows import (
+from ablate.record.mirror.lines import (
+    common_kind,
+    epoch_lines,
+    kind_of,
+    line,
+    spellings,
+    trial_line,
+    write,
+)
+from ablate.results.facts import TEXT, TRUTH
+from ablate.results.rows import (
     EPOCH_COLUMNS,
     EPOCH_METRICS,
     RESULTS,
-    STUDY,
+    STUDY_COLUMNS,
     TRIAL_COLUMNS,
-    epoch_rows,
-    study_row,
-    trial_row,
+    Recorded,
 )
-from ablate.record.tracking import StoredRun
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
@@ -96,51 +100,57 @@ class Generation:
             seals={**old.seals},
         )
 
-    def add(self, batches: Iterable[list[StoredRun]]) -> None:
-        """Add the runs that were read."""
+    def add(self, batches: Iterable[list[Recorded]]) -> int:
+        """Add the runs that were read; return their number."""
         files = [self.folder.path_to(f"{name}.jsonl") for name in ("trials", "epochs", "studies")]
         trials, epochs, studies = files
+        num = 0
         with trials.open("w") as trial, epochs.open("w") as epoch, studies.open("w") as study:
             for batch in batches:
                 self._write_rows(batch, trial, epoch, study)
+                self.changed.update(run.run_id for run in batch)
+                num += len(batch)
         self._list_changed()
         columns = {**TRIAL_COLUMNS, **self.manifest.numbers, **self.manifest.configs}
         self.manifest.trials = self._merge("trials", columns, trials, "started_ms, run_id")
-        self.manifest.studies = self._merge("studies", STUDY, studies, "study_key")
+        self.manifest.studies = self._merge("studies", STUDY_COLUMNS, studies, "study_key")
         self.manifest.arms = self._write_arms()
         if epochs.stat().st_size:
-            self._write_segment(f"SELECT * FROM {_json(epochs, self._epoch_columns)}")
+            self._write_segment(self._unnested(epochs))
         for file in files:
             file.unlink()
+        return num
 
     def _write_rows(
-        self, batch: list[StoredRun], trial: TextIO, epoch: TextIO, study: TextIO
+        self, batch: list[Recorded], trial: TextIO, epoch: TextIO, study: TextIO
     ) -> None:
         """Write a line for each row, and add its columns to the manifest."""
-        manifest, number = self.manifest, self.manifest.generation
-        trials = [run for run in batch if run.is_trial]
+        manifest, generation = self.manifest, self.manifest.generation
+        trials = [run for run in batch if run.trial is not None]
         self._learn_configs(trials)
         known = {*TRIAL_COLUMNS, *manifest.configs}
-        for run in trials:
-            config = {config_column(n): text for n, text in run.params.items() if text != "None"}
-            _write([{**config, **trial_row(run, number)}], trial, known, manifest.numbers)
-            _write(epoch_rows(run, number), epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
-        _write([study_row(run) for run in batch if run.is_study], study, STUDY, {})
+        write((trial_line(run, generation) for run in trials), trial, known, manifest.numbers)
+        lines = (line for run in trials for line in epoch_lines(run, generation))
+        write(lines, epoch, EPOCH_COLUMNS, manifest.epoch_numbers)
+        studies = ({**run.study, "run_id": run.run_id} for run in batch if run.study is not None)
+        write(studies, study, STUDY_COLUMNS, {})
 
-    def _learn_configs(self, trials: list[StoredRun]) -> None:
+    def _learn_configs(self, trials: list[Recorded]) -> None:
         """Add the config columns of these runs, and their types, to the manifest."""
-        columns: dict[str, set[str]] = {}
-        spelled = _spellings(self.manifest.configs)
-        for run in trials:
-            for name, text in run.params.items():
-                column = config_column(name)
-                column = spelled.setdefault(column.lower(), column)
-                columns.setdefault(column, set()).add(text)
-        for name, texts in columns.items():
-            kind = kinds.kind_of(texts)
-            if kind is not None:  # another version's values may be unlike what is declared here
-                known = self.manifest.configs.get(name, kinds.declared().get(name))
-                self.manifest.configs[name] = kinds.common_kind(known, kind) or kind
+        configs = self.manifest.configs
+        spelled = spellings(configs)
+        for name, value in (pair for run in trials for pair in (run.trial or {})["config"].items()):
+            column, kind = spelled.setdefault(name.lower(), name), kind_of(value)
+            if configs.get(column) != kind:
+                configs[column] = common_kind(configs.get(column), kind)
+
+    def _unnested(self, epochs: Path) -> str:
+        """SQL for a row for each epoch, from lines with a list for each column."""
+        plain = {name: kind for name, kind in EPOCH_COLUMNS.items() if name != "epoch"}
+        lists = {name: kind for name, kind in self._epoch_columns.items() if name not in plain}
+        columns = {**plain, **{name: f"{kind}[]" for name, kind in lists.items()}}
+        shown = [*plain, *(f"unnest({quoted(name)}) AS {quoted(name)}" for name in lists)]
+        return f"SELECT {', '.join(shown)} FROM {_json(epochs, columns)}"
 
     @property
     def _epoch_columns(self) -> Kinds:
@@ -175,7 +185,7 @@ class Generation:
         new = self.folder.path_to("arms.jsonl")
         with new.open("w") as file:
             for row in self._arm_rows(counted):
-                file.write(f"{kinds.line(row)}\n")
+                file.write(f"{line(row)}\n")
         parts = [f"SELECT {self._casts(ARM_COLUMNS)} WHERE false"]
         parts += [f"SELECT * FROM {_json(new, ARM_COLUMNS)}"] if new.stat().st_size else []
         parameters: list[list[str]] = []
@@ -203,18 +213,14 @@ class Generation:
 
     def _arm_rows(self, studies: Sequence[Study]) -> Iterator[dict[str, Any]]:
         """The rows of the arms to count of these studies."""
-        listed = [t.id for s in studies if s.listed for t in planned_trials(s, {})]
-        tagged = [study for study in studies if not study.listed]
+        listed = [trial.id for study in studies for trial in planned_trials(study)]
         numbers = columns_of(studies, self.manifest.numbers)
         facts = [*TRIAL_FACTS, *(name for name in numbers if name not in TRIAL_FACTS)]
-        whole = [study.key for study in tagged if study.arms is None]
-        wanted = "trial IN (SELECT unnest($1)) OR study_key IN (SELECT unnest($2))"
-        wanted += f" OR {COUNTED.format(3, 4)}" + (" OR also_in IS NOT NULL" if tagged else "")
-        source = f"({first_runs(parquet(self.folder, self.manifest.trials))}) WHERE {wanted}"
-        rows = rows_of(self.db, facts, source, [listed, whole, *_pairs(tagged)])
-        by_trial, known = {row["trial"]: row for row in rows}, by_study(rows)
+        trials = first_runs(parquet(self.folder, self.manifest.trials))
+        source = f"({trials}) WHERE trial IN (SELECT unnest($1))"
+        by_trial = {row["trial"]: row for row in rows_of(self.db, facts, source, [listed])}
         for study in studies:
-            yield from arm_rows(study, by_trial, known)
+            yield from arm_rows(study, by_trial)
 
     def finish(self, seen: str) -> Manifest:
         """Write the manifest; `seen` is what the next update compares with."""
@@ -255,11 +261,8 @@ class Generation:
     def _casts(self, columns: Kinds, table: str = "") -> str:
         """SQL for typed columns of a table, NULL for those that it lacks."""
         described = self.db.execute(f"DESCRIBE FROM {table}").fetchall() if table else []
-        existing = {row[0] for row in described}
-        return ", ".join(
-            f"CAST({quoted(name) if name in existing else 'NULL'} AS {kind}) AS {quoted(name)}"
-            for name, kind in columns.items()
-        )
+        existing = {name: before for name, before, *_ in described}
+        return ", ".join(_cast(name, kind, existing.get(name)) for name, kind in columns.items())
 
     def _name(self, what: str, kind: str) -> str:
         return f"{what}-{self.manifest.generation}-{secrets.token_hex(4)}.{kind}"
@@ -271,34 +274,15 @@ def _pairs(studies: Iterable[Study]) -> tuple[list[str], list[str]]:
     return [key for key, _ in pairs], [arm for _, arm in pairs]
 
 
-def _write(
-    rows: Iterable[dict[str, Any]], file: TextIO, known: Iterable[str], numbers: dict[str, str]
-) -> None:
-    """Write rows as JSON lines; add columns that are not known to `numbers`.
-
-    SQL ignores case: names that differ only in it are one column, as it was first written.
-    """
-    spelled = _spellings((*numbers, *known))
-    columns: dict[str, str] = {}  # of the rows' names: most of a million rows have the same
-    for row in rows:
-        for name in (name for name in row if name not in columns):
-            columns[name] = column = spelled.setdefault(name.lower(), name)
-            numbers |= {} if column in known else {column: kinds.NUMBER}
-        values = {columns[name]: value for name, value in row.items() if value is not None}
-        file.write(f"{kinds.line(values)}\n")
-
-
-def _spellings(columns: Iterable[str]) -> dict[str, str]:
-    return {name.lower(): name for name in columns}
-
-
 def _json(file: Path, columns: Kinds) -> str:
     types = ", ".join(f"{literal(column)}: {literal(kind)}" for column, kind in columns.items())
     path = literal(str(file))
     return f"read_json({path}, format = 'newline_delimited', columns = {{{types}}})"
 
 
-def config_column(name: str) -> str:
-    """The column of a config field: its name, unless this is empty or a column of every trial."""
-    reserved = not name or name in TRIAL_COLUMNS or name in RESULTS
-    return f"config.{name}" if reserved else name
+def _cast(name: str, kind: str, before: str | None) -> str:
+    """SQL for a column that had another type, or that was not there."""
+    value = "NULL" if before is None else quoted(name)
+    if before == TRUTH and kind == TEXT:
+        value = f"CASE WHEN {value} THEN 'True' WHEN NOT {value} THEN 'False' END"
+    return f"CAST({value} AS {kind}) AS {quoted(name)}"

@@ -19,7 +19,7 @@ from ablate.compare.page import SECTIONS, page, render, sections
 from ablate.compare.table import provenance
 from ablate.engine import run as engine
 from ablate.errors import MissingDependency
-from ablate.record.sqlite_client import _make_database
+from ablate.record.client import make_database
 from ablate.store import findings, study_record
 from ablate.store.findings import SavedFinding
 from ablate.store.store import Store
@@ -149,7 +149,7 @@ def run(workspace) -> Store:
 
 @pytest.mark.slow
 def test_the_studys_run_has_the_page_among_its_artifacts(workspace):
-    _make_database(workspace.tracking_uri, workspace.artifacts)  # which may take MLflow a while
+    make_database(workspace.tracking_uri)  # which may take MLflow a while
     store = run(workspace)
     assert sync_records(workspace) == 0
     (page,) = workspace.artifacts.rglob("report.html")

@@ -1,9 +1,8 @@
-"""Workspaces with records in MLflow's database, delivered as a study delivers them."""
+"""Workspaces with studies in their stores, made by hand."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import pytest
 
 from ablate.config.identity import Parent, Trial
-from ablate.record.mlflow_records import Recorder
-from ablate.record.sqlite_client import _make_database
 from ablate.store import study_record
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
@@ -24,17 +21,9 @@ from ablate.store.workspace import Workspace, open_workspace
 ATTEMPTED = ("computed_by", "sources", "neutral")  # options of a trial that its attempt records
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory) -> Path:
-    """MLflow's tables, made once: it takes seconds."""
-    folder = tmp_path_factory.mktemp("mlflow")
-    _make_database(f"sqlite:///{folder / 'mlflow.db'}", folder / "artifacts")
-    return folder / "mlflow.db"
-
-
 @dataclass
 class Recorded:
-    """A workspace, and what is recorded there."""
+    """A workspace, and what is in its store."""
 
     workspace: Workspace
     records: dict[str, StudyRecord] = field(default_factory=dict)
@@ -93,7 +82,7 @@ class Recorded:
         arm_fields: dict[str, dict[str, Any]] | None = None,
         **more: Any,
     ) -> StudyRecord:
-        """Record a study of these trials, finished or not."""
+        """Store a study of these trials, finished or not."""
         planned = [
             PlannedTrial(
                 id=journal.trial.id,
@@ -131,25 +120,16 @@ class Recorded:
         for journals in arms.values():
             for journal in journals:
                 journal.write(self.workspace.store)
-        study_record.write(self.workspace.store, record)
-        self.deliver(record)
+        self.save(record)
         return record
 
-    def deliver(self, record: StudyRecord) -> None:
-        workspace = self.workspace
-        recorder = Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts)
-        recorder.begin()
-        recorder.open()
-        recorder.save_results("", {})
-        assert recorder.close().complete
+    def save(self, record: StudyRecord) -> None:
+        study_record.write(self.workspace.store, record)
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, empty_database: Path) -> Iterator[Recorded]:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    shutil.copy(empty_database, folder / "mlflow.db")
-    yield Recorded(open_workspace(str(folder)))
+def recorded(tmp_path: Path) -> Recorded:
+    return Recorded(open_workspace(str(tmp_path / "workspace")))
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_seeds_that_have_not_started_are_counted(recorded, capsys):
     later = [replace(record.trials[0], id=f"t{i}", seed=i + 1, seed_index=i) for i in (1, 2)]
     none = replace(record.trials[0], id="t9", arm="none")
     arms = (*record.arms, ArmRecord(name="none"))
-    recorded.deliver(replace(record, arms=arms, trials=(*record.trials, *later, none)))
+    recorded.save(replace(record, arms=arms, trials=(*record.trials, *later, none)))
     other, ours = asked(recorded, capsys, "one")
     assert ours["grammar valid, ours"].endswith("(1 of 3)")
     assert other["grammar valid, ours"] == "(0 of 1)"
@@ -252,15 +252,6 @@ def test_a_reader_is_told_why_there_is_no_verdict(recorded, capsys):
     text = "\n".join(printed(recorded, capsys, "doc"))
     assert text.count("not comparable: scale laptop, corpus grammar") == 2
     assert "56.54" in text and "54.44" in text
-
-
-def test_trials_that_cannot_be_read_give_no_verdict(recorded, capsys):
-    """A server has their numbers, and this store has no journals."""
-    arms = {"MoS": [recorded.trial("t0", {"head": "mos", "corpus.name": "ptb"})]}
-    recorded.study("doc", arms, {"MoS": MOS}, published_scale=True, **OF_DOC)
-    recorded.workspace.store.delete("studies/doc@laptop/study.json")
-    text = " ".join("\n".join(printed(recorded, capsys, "doc")).split())
-    assert "no verdict: its trials are not in this store" in text
 
 
 def test_every_number_of_a_paper_is_shown_to_a_reader(recorded, capsys):

@@ -571,7 +571,7 @@ def of_every_kind(recorded) -> None:
     record = recorded.study("real", everything)
     record = dataclasses.replace(record, trials=tuple(planned), searches=searches)
     study_record.write(recorded.workspace.store, record)
-    recorded.deliver(record)
+    recorded.save(record)
 
 
 def test_pairs_are_of_final_trials_alone_and_others_are_counted(recorded):

@@ -12,8 +12,8 @@ from ablate import cli
 from ablate.compare.across import matched, matched_table
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.record.mirror.syncing import update_mirror
-from ablate.record.mlflow_records import Recorder
 from ablate.store.epoch import Epoch
+from ablate.store.workspace import held
 
 ACCURACY = Metric("accuracy", better="higher", shown="accuracy in %", factor=100)
 NO_CORPUS = {"corpus": "", "corpus_digest": "", "level": ""}
@@ -98,10 +98,10 @@ def test_the_mean_is_what_tables_show(recorded, rows_of, metric, shown):
 
 
 def test_a_study_that_is_running_has_its_metric(recorded, rows_of):
-    record, workspace = accuracies(recorded), recorded.workspace
-    Recorder(workspace.store, workspace.tracking_uri, record, workspace.artifacts).open()
+    record = accuracies(recorded)
     query = "SELECT s.status, a.metric, mean FROM arms a JOIN studies s USING (study)"
-    rows = rows_of(recorded, f"{query} WHERE split = 'valid' AND arm = 'plain'")
+    with held(recorded.workspace, record.key):
+        rows = rows_of(recorded, f"{query} WHERE split = 'valid' AND arm = 'plain'")
     assert rows == [("running", "accuracy", pytest.approx(90))]
 
 

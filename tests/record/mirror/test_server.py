@@ -1,128 +1,164 @@
-"""A real `mlflow server`: mirrored by HTTP as its database is by SQL, no clock believed."""
+"""A server whose stores nobody can reach: its rows are those of the store that was exported."""
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import os
-import signal
-import socket
-import sqlite3
-import subprocess
-import time
-import urllib.request
-from collections.abc import Iterator
+import shutil
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
+from ablate import cli
 from ablate.compare.across.query import ask
-from ablate.record import listing
-from ablate.record.mirror.syncing import update_mirror
-from ablate.record.places import ui_command, ui_environment
-from ablate.record.server_source import ServerSource
-from ablate.record.tracking import TRIAL
+from ablate.errors import RecordError
+from ablate.record import quiet
+from ablate.record.export import sync
+from ablate.record.mirror import server as reader
+from ablate.record.mirror import syncing
+from ablate.record.mirror.server import ServerSource
+from ablate.record.mirror.syncing import Mirror, source_uri, update_mirror
+from ablate.results.facts import HOME, TRIAL
+from ablate.store.store import Store
+from ablate.store.workspace import open_workspace
 
-CONFIG = {"head": "mos", "head.experts": 15}
-SHOWN = (
-    "SELECT * FROM trials ORDER BY trial",
-    "SELECT * FROM epochs ORDER BY trial, epoch",
-    "SELECT * FROM arms ORDER BY ALL",
-    "SELECT * FROM studies ORDER BY ALL",
-)
+CONFIG = {"head": "mos", "head.experts": 15, "head.name": "15", "head.tied": True}
+TRIALS = "SELECT trial FROM trials ORDER BY trial"
+
+
+class Server:
+    """A database that is read as a server is."""
+
+    def __init__(self, folder: Path, database: Path) -> None:
+        folder.mkdir()
+        shutil.copy(database, folder / "mlflow.db")
+        self.folder, self.uri = folder, f"sqlite:///{folder / 'mlflow.db'}"
+        self.client = MlflowClient(self.uri)
+
+    def export(self, store: Store, running: Collection[str] = ()) -> None:
+        assert all(d.complete for d in sync(store, self.uri, self.folder, running).values())
+
+    def mirror(self, folder: Path) -> Mirror:
+        return update_mirror(open_workspace(str(folder)), lambda _: ServerSource(self.uri))
+
+    def delete(self, trial: str) -> None:
+        (run,) = self.client.search_runs([self.experiment], f"tags.`{TRIAL}` = '{trial}'")
+        self.client.delete_run(run.info.run_id)
+
+    def bare(self, tags: dict[str, str]) -> None:
+        """A run of a trial with these tags alone."""
+        self.client.create_run(self.experiment, tags={TRIAL: "t9", HOME: "one@laptop", **tags})
+
+    @property
+    def experiment(self) -> str:
+        return next(e for e in self.client.search_experiments() if HOME in e.tags).experiment_id
 
 
 @pytest.fixture
-def server(recorded) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    workspace = recorded.workspace
-    process = subprocess.Popen(
-        ui_command(workspace.tracking_uri, workspace.artifacts, port),
-        env={**os.environ, **ui_environment(workspace.tracking_uri)},
-        cwd=workspace.folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        _wait(f"http://127.0.0.1:{port}/health", process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+def server(tmp_path: Path, empty_database: Path) -> Server:
+    return Server(tmp_path / "server", empty_database)
 
 
-def _wait(page: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 90
-    while True:
-        assert time.monotonic() < end and process.poll() is None, "the server did not start"
-        with contextlib.suppress(OSError), urllib.request.urlopen(page, timeout=2) as answer:
-            if answer.status == 200:
-                return
-        time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_by_http_as_by_sql(recorded, server):
-    there = dataclasses.replace(recorded.workspace, mlflow_uri=server)
-
-    def same(read: int) -> None:
-        by_http, by_sql = update_mirror(there), update_mirror(recorded.workspace)
-        assert by_http.read == by_sql.read == read
-        for sql in SHOWN:
-            assert ask(by_http, sql) == ask(by_sql, sql)
-
+def test_only_studies_with_news_are_read_again(recorded, server, tmp_path):
     shared = recorded.trial("t1", CONFIG)
-    running = recorded.trial("t2", CONFIG, seed=2, status=None, epochs=1)
-    recorded.study("one", {"a": [shared, running]})
-    same(3)
-    same(0)
-    late = recorded.trial("t0", CONFIG, seed=3, started="1999-01-02T03:04:05Z")
-    early = recorded.trial("t9", CONFIG, seed=4, started="2099-01-02T03:04:05Z")
-    recorded.study("two", {"b": [late, early, shared]})
-    same(4)  # the study, its two, and the one it shares
-    ended = recorded.trial("t2", CONFIG, seed=2, epochs=4)
-    recorded.study("one", {"a": [shared, ended]})
-    same(2)
-    with contextlib.closing(sqlite3.connect(recorded.workspace.folder / "mlflow.db")) as db, db:
-        where = "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't0')"
-        db.execute(f"UPDATE runs SET lifecycle_stage = 'deleted' WHERE {where}")
-    same(0)
-    assert ask(update_mirror(there), "SELECT count(*) FROM trials").rows == [(3,)]
+    recorded.study("one", {"a": [shared, recorded.trial("t2", CONFIG, seed=2)]})
+    recorded.study("two", {"b": [shared]})
+    recorded.study("other", {"b": [recorded.trial("t3", CONFIG, seed=3)]})
+    store, place = recorded.workspace.store, tmp_path / "asked"
+    server.export(store)
+    assert [server.mirror(place).read for _ in range(2)] == [6, 0]
+    recorded.trial("t2", CONFIG, seed=2, status="failed").write(store)
+    server.export(store)
+    assert server.mirror(place).read == 3  # the study, and the trials that it ran
+    told = ask(server.mirror(place), "SELECT status FROM trials ORDER BY trial").rows
+    assert told == [("completed",), ("failed",), ("completed",)]
 
 
-def test_a_run_without_a_result_that_changes_is_read_wherever_it_is(recorded, monkeypatch):
-    """It is on no page that is read, has the same start, and only another digest."""
-    monkeypatch.setattr(listing, "FIRST_PAGE", 1)
-    uri = recorded.workspace.tracking_uri
-    days = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 25)]
-    done = [recorded.trial(f"t{n}", CONFIG, seed=n, started=day) for n, day in enumerate(days)]
-    known, read = {}, []
-    for digest in ("first", "second"):
-        again = {"started": "2026-01-11T12:00:00Z", "status": "failed", "digest": digest}
-        recorded.study("one", {"a": [*done, recorded.trial("failed", CONFIG, **again)]})
-        source = ServerSource(uri)
-        known, _ = source.changes(known)
-        records = [record for batch in source.read(list(known)) for record in batch]
-        read.append({record.tags[TRIAL] for record in records if record.is_trial})
-    assert len(read[0]) == 25 and read[1] == {"failed"}
+def test_a_study_that_runs_is_read_each_time(recorded, server, tmp_path):
+    record = recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store, running=[record.key])
+    assert [server.mirror(tmp_path).read for _ in range(2)] == [2, 2]
 
 
-def test_a_run_that_was_read_while_it_was_delivered_is_read_again(recorded, monkeypatch):
-    """Its mark is there before all its numbers, its status last; it is on no page that is read."""
-    monkeypatch.setattr(listing, "FIRST_PAGE", 1)
-    uri = recorded.workspace.tracking_uri
-    days = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 25)]
-    done = [recorded.trial(f"t{n}", CONFIG, seed=n, started=day) for n, day in enumerate(days)]
-    recorded.study("one", {"a": done})
-    half = "run_uuid IN (SELECT run_uuid FROM tags WHERE value = 't10')"
-    known, read = {}, []
-    for status, end in (("RUNNING", "NULL"), ("FINISHED", "1800000000000")):
-        with contextlib.closing(sqlite3.connect(recorded.workspace.folder / "mlflow.db")) as db, db:
-            db.execute(f"UPDATE runs SET status = '{status}', end_time = {end} WHERE {half}")
-        source = ServerSource(uri)
-        known, _ = source.changes(known)
-        records = [record for batch in source.read(list(known)) for record in batch]
-        read.append({record.tags[TRIAL] for record in records if record.is_trial})
-    assert len(read[0]) == 24 and read[1] == {"t10"}
+def test_a_run_that_is_deleted_in_mlflow_is_gone(recorded, server, tmp_path):
+    trials = [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG, seed=2)]
+    recorded.study("one", {"a": trials})
+    server.export(recorded.workspace.store)
+    server.mirror(tmp_path)
+    server.delete("t2")
+    for _ in range(2):
+        mirror = server.mirror(tmp_path)
+        assert ask(mirror, TRIALS).rows == [("t1",)]
+        assert mirror.manifest.generation == 2
+
+
+def test_a_run_of_an_earlier_version_is_counted_and_named(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store)
+    server.bare({"arm": "a"})
+    for _ in range(2):
+        (*_, note) = server.mirror(tmp_path).notes
+        assert note.startswith("1 run was exported by an earlier version; `ablate sync --mlflow ")
+    assert ask(server.mirror(tmp_path), TRIALS).rows == [("t1",)]
+
+
+def test_what_others_wrote_into_the_tags_breaks_nothing(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store)
+    row = (
+        '{"facts": {"trial": 1, "seed": "x", "new": 1}, "results": {"a": "b"}, "config": {"c": []}}'
+    )
+    epochs = '{"epoch": [1], "x": ["a"], "y": [1, 2]}'
+    for tags in ({reader.ROW: "{"}, {reader.ROW: row, reader.EPOCHS: epochs}):
+        server.bare(tags)
+    mirror = server.mirror(tmp_path)
+    assert "1 run was" in mirror.notes[-1]
+    assert set(ask(mirror, "SELECT trial, seed FROM trials").rows) == {("t1", 1), (None, None)}
+
+
+def test_a_server_that_does_not_answer_leaves_the_mirror(recorded, server, tmp_path):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    server.export(recorded.workspace.store)
+    server.mirror(tmp_path)
+    shutil.rmtree(tmp_path / "server")
+    mirror = server.mirror(tmp_path)
+    assert mirror.read == 0 and mirror.manifest.generation == 1 and "as of" in mirror.notes[0]
+    with pytest.raises(RecordError):
+        server.mirror(tmp_path / "other")
+
+
+def test_trials_that_cannot_be_read_give_no_verdict(
+    recorded, server, tmp_path, monkeypatch, capsys
+):
+    """A server has their numbers, and this store has no journals."""
+    paper = {"paper": "takase2018doc", "tables": ("Table 3",), "corpus": "ptb"}
+    mos = {"MoS": {"published": {"valid": 56.54, "test": 54.44}}}
+    arms = {"MoS": [recorded.trial("t0", {"head": "mos", "corpus.name": "ptb"})]}
+    recorded.study("doc", arms, mos, published_scale=True, **paper)
+    server.export(recorded.workspace.store)
+    monkeypatch.setattr(syncing, "open_source", lambda _: ServerSource(server.uri))
+    assert cli.main(["compare", "doc", "--workspace", str(tmp_path / "own")]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "no verdict: its trials are not in this store" in text
+
+
+@pytest.mark.parametrize(
+    ("named", "read"),
+    [
+        (None, "store:"),
+        ("sqlite:////there/mlflow.db", "store:"),
+        ("http://there:5000", "http://there:5000"),
+        ("postgresql://me@there/runs", "postgresql://me@there/runs"),
+    ],
+)
+def test_a_server_that_is_named_is_read(tmp_path, named, read):
+    workspace = open_workspace(str(tmp_path))
+    assert source_uri(replace(workspace, mlflow_uri=named)).startswith(read)
+
+
+def test_no_mlflow_is_needed_to_ask_a_store(recorded, monkeypatch):
+    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
+    monkeypatch.setattr(quiet, "load", lambda name: pytest.fail(name))
+    assert update_mirror(recorded.workspace).read == 2
+    assert not (recorded.workspace.folder / "mlflow.db").exists()
