@@ -25,7 +25,6 @@ from ablate.record.tracking import (
     KILLED,
     MARK,
     NOTE,
-    NUM_PARAMETERS,
     PARENT_RUN,
     ROW,
     RUN_NAME,
@@ -47,6 +46,7 @@ from ablate.results.facts import (
 )
 from ablate.results.labels import Label
 from ablate.results.rows import (
+    NUM_PARAMETERS,
     StudyStatus,
     epoch_columns,
     status_of,

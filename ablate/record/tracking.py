@@ -24,7 +24,7 @@ ROW, EPOCHS, STUDY = "ablate.row", "ablate.epochs", "ablate.study"  # JSON, in p
 LABELLED = [fact.name for fact in STUDY_FACTS]  # facts that depend on the study
 TAG_LENGTH = 8000  # characters: MLflow's limit
 RUN_NAME, PARENT_RUN, NOTE = "mlflow.runName", "mlflow.parentRunId", "mlflow.note.content"
-FINAL, NUM_PARAMETERS = "final_", "num_parameters"  # metrics that are not of an epoch
+FINAL = "final_"  # in front of metrics that are not of an epoch
 
 
 class Away(RecordError):

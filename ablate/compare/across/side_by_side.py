@@ -57,7 +57,7 @@ def side_by_side(
 
 
 def _rows(db: Any, names: Sequence[str], verdicts: Callable[[str], Verdicts] | None) -> list[Row]:
-    recorded = rows_of(db, ("study_key", "judged_by", "level"), "_studies ORDER BY 1")
+    recorded = rows_of(db, ("study_key", "judged_by"), "_studies ORDER BY 1")
     metrics = {row["study_key"]: metric_of(row) for row in recorded}
     keys = [*metrics]
     ours = [None if name in papers.ids() else _key(name, keys) for name in names]

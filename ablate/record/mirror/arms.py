@@ -17,7 +17,7 @@ from typing import Any
 
 from ablate.config import metrics
 from ablate.config.identity import StageName
-from ablate.config.metrics import ARMS, BITS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
+from ablate.config.metrics import ARMS, LARGEST_EXPONENT, PERPLEXITY, Metric, perplexity
 from ablate.results.arm import Measured
 from ablate.results.cells import Cells
 from ablate.results.facts import NUMBER, REASON, TEXT, TRUTH, WHOLE
@@ -36,16 +36,7 @@ ARM_COLUMNS = {
     **dict.fromkeys(("bpc", "published"), NUMBER),
     "not_comparable": TEXT,
 }
-STUDY_FACTS = (
-    "study_key",
-    "run_id",
-    "status",
-    "judged_by",
-    "level",
-    "base_arm",
-    "corpus",
-    "record",
-)
+STUDY_FACTS = ("study_key", "run_id", "judged_by", "record")
 TRIAL_FACTS = (
     *("trial", "study_key", "arm", "stage", "seed_index", "in_cell", "status", REASON, "corpus"),
     *("parents", "num_parameters"),
@@ -120,10 +111,8 @@ def study_of(row: Row) -> Study | None:
 
 
 def metric_of(row: Row) -> Metric:
-    """The metric that decides a study, by its row of `studies`; older versions did not say."""
-    if row["judged_by"]:
-        return metrics.from_plain(json.loads(row["judged_by"]))
-    return BITS if row["level"] == "character" else PERPLEXITY
+    """The metric that decides a study, by its row of `studies`."""
+    return metrics.from_plain(json.loads(row["judged_by"]))
 
 
 def columns_of(studies: Iterable[Study], numbers: Iterable[str]) -> list[str]:

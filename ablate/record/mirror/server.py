@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ablate.record import quiet
 from ablate.record.client import open_client, read_experiments, read_pages, translate_errors
+from ablate.record.tracking import ALSO_IN, EPOCHS, ROW, STUDY, in_one
 from ablate.redaction import redacted
 from ablate.results.facts import HOME, NUMBER, STUDY_RUN, TEXT, TRIAL, TRUTH, WHOLE
 from ablate.results.rows import (
@@ -32,8 +33,6 @@ from ablate.results.rows import (
 from ablate.store import study_record
 from ablate.store.numbers import number, without_nan
 
-ROW, EPOCHS, STUDY = "ablate.row", "ablate.epochs", "ablate.study"  # tags
-SHARED = "ablate.also_in."  # in front of the key of another study that a trial belongs to
 OF_STUDIES, OF_TRIALS = f"tags.`{STUDY_RUN}` LIKE '%'", f"tags.`{TRIAL}` LIKE '%'"
 PAGE = 200  # runs
 FACTS = {name: kind for name, kind in TRIAL_COLUMNS.items() if name not in EPOCH_COLUMNS}
@@ -83,7 +82,7 @@ class ServerSource:
         for run_id, run in self._due.items():
             before, key = self._studies[run_id], run.data.tags[STUDY_RUN]
             own = self._search(OF_TRIALS, within=[run.info.experiment_id])
-            shared = self._search(f"tags.`{SHARED}{tag_key(key)}` LIKE '%'")
+            shared = self._search(f"tags.`{ALSO_IN}{tag_key(key)}` LIKE '%'")
             runs = {each.info.run_id: each for each in (run, *own, *shared)}
             rows = {one: _row(each) for one, each in runs.items() if one not in done}
             done.update(rows)
@@ -143,11 +142,7 @@ def _row(run: Any) -> Recorded | None:
 
 
 def _plain(tags: Mapping[str, str], name: str) -> Any:
-    """The JSON in a tag, and in the tags with its further parts."""
-    parts = [tags[name]]
-    while (further := f"{name}.{len(parts) + 1}") in tags:
-        parts.append(tags[further])
-    return json.loads("".join(parts))
+    return json.loads(in_one(name, tags))
 
 
 def _trial(plain: Mapping[str, Any]) -> dict[str, Row]:

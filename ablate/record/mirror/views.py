@@ -26,7 +26,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from ablate import papers
-from ablate.config.metrics import PERPLEXITY
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import first_runs, literal, parquet, quoted
 from ablate.results.rows import LABELS, TIMES, TRIAL_COLUMNS
@@ -43,10 +42,8 @@ PUBLISHED = {
 }
 
 
-# What decides a study; one that was recorded before studies said so is of language models.
 STUDIES = """
-SELECT * EXCLUDE (record, judged_by, run_id),
-       coalesce(judged_by ->> '$.name', {default}) AS metric, run_id
+SELECT * EXCLUDE (record, judged_by, run_id), judged_by ->> '$.name' AS metric, run_id
 FROM _studies
 """
 # An arm of which no trial has started is of the corpus that the others are of.
@@ -89,7 +86,7 @@ def _queries(mirror: Mirror) -> dict[str, str]:
         "_epochs": _raw_epochs(mirror),
         "epochs": _epochs(mirror),
         "_studies": f"SELECT * FROM {parquet(mirror.folder, mirror.manifest.studies)}",
-        "studies": STUDIES.format(default=literal(PERPLEXITY.name)),
+        "studies": STUDIES,
         "_arms": ALL_ARMS.format(arms=parquet(mirror.folder, mirror.manifest.arms)),
         "arms": ARMS,
     }
