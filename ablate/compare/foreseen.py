@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ablate.compare.material import open_study
 from ablate.compare.statistics import power
 from ablate.compare.statistics.design import design_of
 from ablate.compare.statistics.paired import Difference
+from ablate.compare.study_summary import open_study
 from ablate.results.replication import (
     MIN_PAIRS,
     MIN_SEARCHES,
@@ -68,7 +68,7 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
 def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:
     """The spread in the study itself, or else in another of the same base, corpus and metric."""
     for key in _alike(record, store):
-        arms = open_study(store, key).summary.arms
+        arms = open_study(store, key).arms
         known = [arm.comparison.difference for arm in arms if arm.comparison]
         tested = [d for d in known if d.spread and d.num_pairs >= MIN_PAIRS]
         if tested:

@@ -22,7 +22,8 @@ from ablate.study.looked import without
 from ablate.study.planned import Plan, PlannedSearch
 
 if TYPE_CHECKING:
-    from ablate.compare.table.rows import Comparison, Summary
+    from ablate.compare.judged import Judged
+    from ablate.compare.table.rows import Comparison
 
 
 class LooksAhead:
@@ -83,8 +84,8 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
 
     A look on record that saw the same table is this look.
     """
+    from ablate.compare.judged import Judged
     from ablate.compare.table.provenance import contents_of
-    from ablate.compare.table.summary import summarise
 
     record, pair = plan.record, replication_of(plan.record).pair
     look = Look(num=num, first_seed=record.first_seed)
@@ -94,8 +95,8 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
     known = journals.labelled(
         journals.read_all(store, seen), {trial.id: trial for trial in plan.trials}
     )
-    summary = summarise(then, known)
-    plan = with_look(plan, look, digest(contents_of(summary, known)))
+    summary = Judged(then, known)
+    plan = with_look(plan, look, digest(contents_of(summary)))
     training = {arm.name for arm in record.arms if arm.stopped_at is None}
     stopped = training - _needed(plan, summary)
     return without(plan, stopped, num), stopped
@@ -120,7 +121,7 @@ def with_last_look(plan: Plan, table: str) -> Plan:
     return with_look(plan, Look(num=looks.pairs, first_seed=plan.record.first_seed), table)
 
 
-def _needed(plan: Plan, summary: Summary) -> set[str]:
+def _needed(plan: Plan, summary: Judged) -> set[str]:
     """The arms that train on: those that are not decided, and those that these are compared with or
     start from."""
     compared = [arm for arm in summary.arms if not arm.is_base and arm.stopped_at is None]

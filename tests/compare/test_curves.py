@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.curves import budget_curves, expected_best
 from ablate.compare.table.other_scales import frozen_and_tuned, tables_of_other_scales
-from ablate.compare.table.summary import summarise
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
@@ -119,7 +119,7 @@ def two_studies(by_hand, **tuned_fields):
 
 
 def two_scales(by_hand, **tuned_fields):
-    return [summarise(s.record, s.journals) for s in two_studies(by_hand, **tuned_fields)]
+    return [Judged(s.record, s.journals) for s in two_studies(by_hand, **tuned_fields)]
 
 
 def test_frozen_and_re_tuned_deltas_are_side_by_side(by_hand):
@@ -154,7 +154,7 @@ def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
         study_record.write(store, study.record)
         for journal in study.journals.values():
             journal.write(store)
-    summary = summarise(frozen.record, frozen.journals)
+    summary = Judged(frozen.record, frozen.journals)
     (table,) = tables_of_other_scales(summary, store)
     assert table == frozen_and_tuned(*two_scales(by_hand))
     assert "Δ re-tuned" not in written(summary)
@@ -167,5 +167,5 @@ def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
 
 def test_a_scale_without_results_is_not_shown(by_hand):
     frozen, tuned = two_studies(by_hand)
-    nothing = summarise(tuned.record, {})
-    assert frozen_and_tuned(summarise(frozen.record, frozen.journals), nothing) is None
+    nothing = Judged(tuned.record, {})
+    assert frozen_and_tuned(Judged(frozen.record, frozen.journals), nothing) is None

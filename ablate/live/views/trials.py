@@ -103,7 +103,7 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     ids = [one for one in ids if not wanted or states.state(one, ends, alive) == wanted]
     number = max(1, int(params.get("page", "1")))
     labels, metric = study.labels, record.metric
-    splits = ["valid", *(["test"] if study.material.summary.split == "test" else [])]
+    splits = ["valid", *(["test"] if study.judged.split == "test" else [])]
     rows = [(one, study.journals.get(one)) for one in ids[(number - 1) * PAGE : number * PAGE]]
     varied = _varied([journal for _, journal in rows if journal is not None])
     columns: list[Column] = [

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from ablate.compare.formats import Column, for_people, table_of
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page import as_trained
 from ablate.compare.page.parts import Grid, Section
 from ablate.compare.text.figures import count, duration
 from ablate.store.store import Store
 
 
-def sections(material: Material, store: Store) -> Iterator[Section]:
+def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """A row for each arm, and the values of the base arm folded up."""
-    record, journals = material.record, material.journals
-    summaries = {arm.name: arm for arm in material.summary.arms}
+    record, journals = judged.record, judged.journals
+    summaries = {arm.name: arm for arm in judged.arms}
     changes = as_trained.differences(record, journals)
     summary = itemgetter(1)  # an arm that is only an ensemble of others has none
     tokens = Column("tokens a seed", lambda arm: count(arm.tokens)).about(summary)
