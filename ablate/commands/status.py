@@ -15,13 +15,12 @@ from ablate.commands._answers import ArmStatus, Counts, Status, StudyStatus, Tro
 from ablate.compare.formats import json, table_of, text
 from ablate.engine.failures import last_output
 from ablate.errors import ConfigError, TrialError
-from ablate.results.looks import looks_of
-from ablate.results.replication import counted
 from ablate.store import glance, printed, states, study_record
 from ablate.store import journal as journals
 from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status as Ended
+from ablate.store.replication import counted
 from ablate.store.states import STATES
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
@@ -87,7 +86,7 @@ def _progress(workspace: Workspace, record: StudyRecord) -> StudyStatus:
         driver=driver,
         resume=record.resume,
         imported=record.imported,
-        looks=str(looks_of(record)),
+        looks=str(record.every_look),
         counts=_counts(record, None, known, alive),
         arms=tuple(arms),
         troubles=None,
@@ -169,7 +168,7 @@ def _troubled(store: Store, known: Mapping[str, Glance]) -> Mapping[str, Journal
 
 def _looks(record: StudyRecord) -> list[str]:
     """The looks that were planned and made, and the arms that they decided."""
-    looks = looks_of(record)
+    looks = record.every_look
     stopped = [
         f"{arm.name} decided at {arm.stopped_at} of {counted(looks.pairs, looks.unit)}"
         for arm in record.arms

@@ -10,8 +10,8 @@ from ablate.compare.judged import Judged
 from ablate.compare.table import columns
 from ablate.compare.table.rows import ArmSummary
 from ablate.errors import ConfigError, unknown
-from ablate.results.replication import counted
 from ablate.results.result import result_of
+from ablate.store.replication import counted
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,10 @@ from ablate.compare.statistics import power
 from ablate.compare.statistics.design import design_of
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.study_summary import open_study
-from ablate.results.replication import (
-    MIN_PAIRS,
-    MIN_SEARCHES,
-    Replication,
-    counted,
-    plural,
-    replication_of,
-)
 from ablate.results.sizes import shown_size
 from ablate.results.spread import mean
 from ablate.store import study_record
+from ablate.store.replication import MIN_PAIRS, MIN_SEARCHES, counted, plural
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
@@ -38,8 +31,8 @@ class Spread:
 
 def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     """Which difference a planned study's pairs find with 80%; `stated`: the spread, if known."""
-    replication, tests = replication_of(record), _num_tests(record)
-    num = _num_pairs(record, replication)
+    replication, tests = record.replication, _num_tests(record)
+    num = record.every_look.pairs
     if not tests:
         return ""
     if replication.of_settings_found:
@@ -97,17 +90,13 @@ def _alike(record: StudyRecord, store: Store) -> Iterator[str]:
 def _is_alike(record: StudyRecord, other: StudyRecord) -> bool:
     """Return whether the other study's differences vary as this one's may."""
     same = (other.corpus_digest, other.metric) == (record.corpus_digest, record.metric)
-    unit = replication_of(other).unit == replication_of(record).unit
+    unit = other.replication.unit == record.replication.unit
     based = other.name == record.name or (_base(other) == _base(record) != "")
     return same and unit and based and not other.smoke
 
 
 def _base(record: StudyRecord) -> str:
     return next((arm.recipe for arm in record.arms if arm.name == record.base_arm), "")
-
-
-def _num_pairs(record: StudyRecord, replication: Replication) -> int:
-    return (replication.num_searches or 0) if replication.by_search else record.num_seeds
 
 
 def _num_tests(record: StudyRecord) -> int:

@@ -25,11 +25,11 @@ from ablate.compare.table.settings import also_different
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, EnsembleResult
 from ablate.results.cells import Cells
-from ablate.results.looks import Looks, looks_of
-from ablate.results.replication import MIN_SEARCHES, Replication, replication_of
 from ablate.results.result import results_of
 from ablate.results.settings import Found, winning_settings
 from ablate.store.journal import Journal, kept_outside, not_compiled
+from ablate.store.looks import Looks
+from ablate.store.replication import MIN_SEARCHES, Replication
 from ablate.store.study_record import SearchRecord, StudyRecord
 
 ALPHA = 0.05  # of the whole table
@@ -50,16 +50,20 @@ class Judged:
     rungs: Sequence[Judged] = ()  # of a ladder, if it is opened as a whole
 
     @cached_property
-    def replication(self) -> Replication:
-        """What repeats an arm's result; of copied settings there is one winner an arm, however many
-        searches there were."""
-        own = replication_of(self.record)
-        return own if self.copied is None else replace(own, num_searches=1)
+    def _tuned(self) -> StudyRecord:
+        """The record; with copied settings there is one winner an arm, however many searches there
+        were."""
+        return self.record if self.copied is None else replace(self.record, num_searches=1)
 
-    @cached_property
+    @property
+    def replication(self) -> Replication:
+        """What repeats an arm's result."""
+        return self._tuned.replication
+
+    @property
     def looks(self) -> Looks:
         """The looks that were planned and made."""
-        return looks_of(self.record, self.replication)
+        return self._tuned.every_look
 
     @cached_property
     def judge(self) -> Judge:

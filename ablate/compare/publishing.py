@@ -21,11 +21,11 @@ from ablate.compare.study_summary import open_begun, open_parts
 from ablate.compare.table import provenance
 from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
-from ablate.results.replication import counted
 from ablate.store import findings, study_record
 from ablate.store.attempt import Attempt
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 

@@ -17,8 +17,8 @@ from ablate.judging.ledger import Known, Ledger, held
 from ablate.judging.rows import Columns, Records, Row
 from ablate.judging.runs import checked
 from ablate.results.check_looks import check_looks
-from ablate.results.replication import counted
 from ablate.store import study_record
+from ablate.store.replication import counted
 from ablate.store.store import Store
 
 

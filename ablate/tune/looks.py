@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ablate.config.identity import digest
-from ablate.results.looks import looks_of
-from ablate.results.replication import counted, plural, replication_of
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
+from ablate.store.replication import counted, plural
 from ablate.store.store import Store
 from ablate.store.study_record import Look, StudyRecord
 from ablate.study.looked import without
@@ -30,8 +29,8 @@ class LooksAhead:
     """The looks that a study has yet to make; without one before its end, nothing waits."""
 
     def __init__(self, record: StudyRecord) -> None:
-        self._pair = replication_of(record).pair
-        looks = looks_of(record)
+        self._pair = record.replication.pair
+        looks = record.every_look
         self._ahead = [*looks.planned] if looks.are_several else []
         self.held: set[str] = set()  # trials that wait for the next look
 
@@ -87,7 +86,7 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
     from ablate.compare.judged import Judged
     from ablate.compare.table.provenance import contents_of
 
-    record, pair = plan.record, replication_of(plan.record).pair
+    record, pair = plan.record, plan.record.replication.pair
     look = Look(num=num, first_seed=record.first_seed)
     earlier = (one for one in record.made if one.num < num)
     then = replace(record, made=(*earlier, look))  # without later looks of an earlier run
@@ -115,8 +114,8 @@ def with_look(plan: Plan, look: Look, table: str) -> Plan:
 
 def with_last_look(plan: Plan, table: str) -> Plan:
     """Return the plan with the look at its end on record."""
-    looks = looks_of(plan.record)
-    if looks.are_several or replication_of(plan.record).of_settings_found:
+    looks = plan.record.every_look
+    if looks.are_several or plan.record.replication.of_settings_found:
         return plan  # the planned looks are there, or the table gives no verdict
     return with_look(plan, Look(num=looks.pairs, first_seed=plan.record.first_seed), table)
 
@@ -142,7 +141,7 @@ def _is_decided(comparison: Comparison | None) -> bool:
 
 def described(num: int, stopped: Collection[str], record: StudyRecord) -> str:
     """What a look came to, in a sentence."""
-    unit = looks_of(record).unit
+    unit = record.every_look.unit
     seen = f"looked at {counted(num, unit)}"
     if not stopped:
         return f"{seen}: no arm is decided so far"

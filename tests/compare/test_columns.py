@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -186,7 +186,7 @@ def test_the_rule_names_every_metric_that_it_is_about():
 def test_a_record_of_before_is_read(by_hand):
     """It has neither published columns, nor what a metric is of."""
     record = by_hand({"base": [4.0]}).record
-    plain = {**vars(record), "trials": [], "searches": [], "columns": [{"name": "accuracy"}]}
+    plain = {**asdict(record), "trials": [], "searches": [], "columns": [{"name": "accuracy"}]}
     plain["arms"] = [{"name": "base", "published": {"test": 56.1, "train": 34.0}}]
     plain["judged_by"] = {"name": "nll", "published": ["ppl"], "reports_scaled": True}
     read = from_plain({**plain, "published_scale": True})

@@ -18,8 +18,8 @@ from ablate.compare.statistics.verdicts import judged
 from ablate.compare.table.study_table import every_test
 from ablate.config.metrics import PERPLEXITY
 from ablate.engine import reading
-from ablate.results.replication import Replication
 from ablate.store import study_record
+from ablate.store.replication import Replication
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import factorial
 from tests.support.tables import written

@@ -10,7 +10,7 @@ from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, BudgetPoint, budget_curves
 from ablate.config.metrics import Metric
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 
 MOST_BANDS = 2  # more hide each other
 NEEDS = "a search"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ablate.compare.judged import Judged
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 
 
 def arms(names: Sequence[str], most: int, judged: Judged) -> list[str]:

@@ -14,7 +14,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.text.figures import changed
 from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
-from ablate.results.replication import plural
+from ablate.store.replication import plural
 
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible

@@ -12,7 +12,7 @@ from ablate.compare.statistics.against import shared_seeds
 from ablate.compare.statistics.design import Design
 from ablate.compare.statistics.possible import within
 from ablate.compare.text.labels import labels
-from ablate.results.replication import counted, plural
+from ablate.store.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot
 NEEDS = "a factorial design that is done"

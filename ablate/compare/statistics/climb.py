@@ -16,7 +16,7 @@ from ablate.compare.statistics.paired import t_quantile
 from ablate.compare.statistics.power_law import PowerLaw, fit
 from ablate.compare.table.rows import ArmSummary
 from ablate.config.metrics import Metric
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 
 @dataclass(frozen=True, eq=False)

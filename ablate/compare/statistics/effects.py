@@ -25,9 +25,9 @@ from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
-from ablate.results.replication import counted
 from ablate.results.result import AT_FLOOR, MISSING
 from ablate.results.verdict import Verdict
+from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
 Within = tuple[str, Contrast, Contrast]  # an interaction, an effect at the reference and beside

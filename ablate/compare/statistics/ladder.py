@@ -19,8 +19,8 @@ from ablate.compare.statistics.equivalent import Equivalent, from_logs
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.several import reservation
 from ablate.compare.table.rows import ArmSummary, Comparison
-from ablate.results.replication import MIN_PAIRS, counted
 from ablate.results.verdict import Verdict
+from ablate.store.replication import MIN_PAIRS, counted
 
 LARGEST, SLOPE, BEYOND = TESTS = ("largest", "slope", "beyond")  # of an arm over all rungs
 

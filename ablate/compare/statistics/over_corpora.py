@@ -18,9 +18,9 @@ from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.clusters import MIN_CLUSTERS, by_cluster
 from ablate.compare.statistics.several import comparisons, reservation
 from ablate.compare.table.rows import ArmSummary, Comparison
-from ablate.results.looks import Looks
-from ablate.results.replication import Replication
 from ablate.results.verdict import Verdict
+from ablate.store.looks import Looks
+from ablate.store.replication import Replication
 from ablate.store.study_record import one_part
 
 

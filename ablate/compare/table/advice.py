@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.power import MAX_PAIRS, POWER
 from ablate.compare.table.rows import ArmSummary, Comparison
-from ablate.results.looks import Looks
-from ablate.results.replication import MIN_PAIRS, counted
 from ablate.results.verdict import Verdict
+from ablate.store.looks import Looks
+from ablate.store.replication import MIN_PAIRS, counted
 
 LOST = ("lost seeds", "other arm lost seeds")
 

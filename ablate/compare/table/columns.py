@@ -14,7 +14,7 @@ from ablate.compare.table.wins import columns_of_wins
 from ablate.compare.text.figures import NONE, changed, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
-from ablate.results.looks import Looks
+from ablate.store.looks import Looks
 from ablate.store.study_record import ArmRecord
 
 # A reason for having no verdict -> what is said in its place, before the other arm's name.

@@ -13,7 +13,7 @@ from ablate.compare.statistics.over_corpora import CorpusRow, OverCorpora
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import Comparison
 from ablate.compare.text.figures import NONE, changed
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 from ablate.store.study_record import study_key
 
 OF_VERDICTS = ("p_holm", "verdict", "reason", "within")

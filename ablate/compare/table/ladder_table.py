@@ -16,7 +16,7 @@ from ablate.compare.table import columns as shown
 from ablate.compare.table.notes import about_unclear
 from ablate.compare.table.rows import Comparison
 from ablate.compare.text.figures import NONE, count
-from ablate.results.replication import counted, plural
+from ablate.store.replication import counted, plural
 from ablate.store.study_record import study_key
 
 Row = RungRow | OverRow

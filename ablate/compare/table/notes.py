@@ -17,9 +17,9 @@ from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
-from ablate.results.replication import MIN_PAIRS, counted, plural
 from ablate.results.result import RAISED
 from ablate.results.sizes import shown_size
+from ablate.store.replication import MIN_PAIRS, counted, plural
 from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {

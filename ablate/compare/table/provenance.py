@@ -19,11 +19,11 @@ from ablate.compare.judged import Judged
 from ablate.config.identity import StageName, digest
 from ablate.config.metrics import PERPLEXITY, SPLITS, Metric
 from ablate.errors import TrialError, unknown
-from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite, without_nan
+from ablate.store.replication import counted
 from ablate.store.store import Store, damaged
 
 SHORTEST = 4  # digits that a prefix of a hash has at least

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ablate.compare.statistics import power
 from ablate.compare.statistics.paired import Difference
 from ablate.results.arm import ArmResult
-from ablate.results.replication import MIN_PAIRS
 from ablate.results.verdict import Verdict
+from ablate.store.replication import MIN_PAIRS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.text.figures import NONE
-from ablate.results.replication import counted
 from ablate.results.settings import Found, row_names
 from ablate.store.journal import Journal
+from ablate.store.replication import counted
 from ablate.store.study_record import ArmRecord, StudyRecord
 
 FEW = 5  # fields that a note names, and groups of arms

@@ -18,7 +18,7 @@ from ablate.compare.table.settings import found_by_searches
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, changed
 from ablate.config.metrics import SPLIT
-from ablate.results.replication import plural
+from ablate.store.replication import plural
 
 
 def study_table(

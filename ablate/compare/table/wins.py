@@ -8,7 +8,7 @@ from ablate.compare.formats import Column
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.shares import Share, share_better
 from ablate.compare.table.rows import Comparison
-from ablate.results.replication import plural
+from ablate.store.replication import plural
 
 
 def columns_of_wins(summary: Judged) -> list[Column]:

@@ -17,8 +17,8 @@ from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
 from ablate.live.views import trials
 from ablate.live.views.index import address, of_trial
 from ablate.live.views.rows import Rows, chosen_rows
-from ablate.results.replication import counted
 from ablate.store import states
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord
 

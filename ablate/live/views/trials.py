@@ -15,10 +15,10 @@ from ablate.live.parts import PAGE, Block, Filters, Link, Marked, Part, Printed,
 from ablate.live.views.index import address as of_study
 from ablate.live.views.index import of_trial
 from ablate.results.labels import Label
-from ablate.results.replication import counted
 from ablate.store import printed, states
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.replication import counted
 
 MOST_IN_TROUBLE = 20  # that are shown with what they printed
 SHOWN_SETTINGS = 6  # of a search's trial in the list

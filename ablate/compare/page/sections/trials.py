@@ -10,9 +10,9 @@ from ablate.compare.page.parts import Grid, Section, Text
 from ablate.compare.text.figures import shown
 from ablate.config.identity import StageName
 from ablate.config.metrics import SPLITS
-from ablate.results.replication import counted
 from ablate.results.result import result_of
 from ablate.store import tokens
+from ablate.store.replication import counted
 from ablate.store.store import Store
 
 
