@@ -18,7 +18,7 @@ NEEDS = "a search"
 
 def described(judged: Judged) -> fig.Figure | None:
     """Bold: over all choices of N trials. Thin steps: each search as it went."""
-    every, metric = budget_curves(judged.record, judged.journals), judged.metric
+    every, metric = budget_curves(judged), judged.metric
     curves = [curve for curve in every if len(curve.expected) > 1][: style.MAX_LINES]
     if not curves:
         return None

@@ -192,7 +192,7 @@ def test_a_published_point_of_an_arm_that_is_not_comparable_is_named_with_the_re
 
 def test_the_budget_curve_is_the_expected_best(judged):
     axes = axes_of("budget", judged)
-    curves = budget_curves(judged.record, judged.journals)
+    curves = budget_curves(judged)
     bold = [line for line in axes.lines if line.get_linewidth() == 2]
     for line, curve in zip(bold, curves, strict=True):
         assert [*line.get_xdata()] == [point.tokens for point in curve.expected]

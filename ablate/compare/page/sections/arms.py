@@ -15,9 +15,9 @@ from ablate.store.store import Store
 
 def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """A row for each arm, and the values of the base arm folded up."""
-    record, journals = judged.record, judged.journals
+    record = judged.record
     summaries = {arm.name: arm for arm in judged.arms}
-    changes = as_trained.differences(record, journals)
+    changes = as_trained.differences(judged)
     summary = itemgetter(1)  # an arm that is only an ensemble of others has none
     tokens = Column("tokens a seed", lambda arm: count(arm.tokens)).about(summary)
     columns = [
@@ -30,5 +30,5 @@ def sections(judged: Judged, store: Store) -> Iterator[Section]:
         ),
     ]
     arms = for_people(columns, [(arm, summaries.get(arm.name)) for arm in record.arms])
-    values = table_of(["field", "value"], as_trained.base_values(record, journals), ["value"])
+    values = table_of(["field", "value"], as_trained.base_values(judged), ["value"])
     yield Section("Arms", [Grid(arms), Grid(values, folded="The values of the base arm")])
