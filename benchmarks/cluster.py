@@ -145,7 +145,7 @@ def _driven(address: str, workers: int, folder: Path) -> list[tuple[float, float
     threading.Thread(target=_look, args=(work, over), daemon=True).start()
     ended = engine.run_study(str(STUDY), "s", workspace, options)
     over.set()
-    statuses = {journal.status for journal in ended.journals.values()}
+    statuses = {journal.status for journal in ended.summary.journals.values()}
     if statuses != {"completed"}:
         raise SystemExit(f"trials ended as {statuses}")
     return work

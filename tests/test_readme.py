@@ -7,7 +7,7 @@ import shlex
 
 from ablate.cli import main
 from ablate.compare.formats import text
-from ablate.compare.material import open_study
+from ablate.compare.study_summary import open_study
 from ablate.compare.table.study_table import study_table
 from ablate.store.store import Store
 from ablate.study.file import load
@@ -19,10 +19,10 @@ README = places.ROOT / "README.md"
 def test_the_table_of_the_readme_is_that_of_the_recorded_study():
     section = README.read_text(encoding="utf-8").partition("```\ndoc_layer_mix@laptop")
     block = (section[1] + section[2]).removeprefix("```\n").partition("\n\nWhere to look next")[0]
-    material = open_study(Store(str(places.ROOT / "results")), "doc_layer_mix@laptop")
-    assert block == text.write(study_table(material.summary), text.WIDTH)
+    judged = open_study(Store(str(places.ROOT / "results")), "doc_layer_mix@laptop")
+    assert block == text.write(study_table(judged), text.WIDTH)
     shipped = load(places.ROOT / "studies" / "doc_layer_mix.py").scales["laptop"]
-    assert shipped.note and shipped.note in material.record.notes, "how its settings were chosen"
+    assert shipped.note and shipped.note in judged.record.notes, "how its settings were chosen"
 
 
 def test_the_arms_of_the_readme_are_those_that_ablate_new_writes(tmp_path):

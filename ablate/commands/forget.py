@@ -8,7 +8,7 @@ import shlex
 from ablate.commands import _options
 from ablate.record.forget import Forgotten, foresee, forget
 from ablate.redaction import redacted
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 from ablate.store.workspace import Workspace, running_driver
 
 EXAMPLE = "ablate forget my_study@small --yes"

@@ -14,7 +14,7 @@ from ablate.compare.formats import json
 from ablate.errors import AblateError, ConfigError
 
 if TYPE_CHECKING:
-    from ablate.compare.table.rows import Summary
+    from ablate.compare.judged import Judged
     from ablate.judging.rows import Records
 
 NEEDED = {
@@ -128,8 +128,6 @@ def run(options: argparse.Namespace) -> str:
 
 def judge(options: argparse.Namespace) -> str:
     """Judge what the options name, and return the table in the chosen format."""
-    from ablate.compare.table import numbers
-    from ablate.compare.table.study_table import study_table
     from ablate.judging.judge import Question, check_name, judged, keep
     from ablate.judging.rows import Columns
 
@@ -154,15 +152,15 @@ def judge(options: argparse.Namespace) -> str:
     source, records = _read(options)
     if options.keep is not None:
         check_name(options.keep)
-    material = judged(records, question, source)
+    study = judged(records, question, source)
     if options.keep is not None:
-        _deliver(keep(material, _options.workspace(options).store, options.keep), options)
+        _deliver(keep(study, _options.workspace(options).store, options.keep), options)
     if options.format == "json":
-        return json.written(answer(material.summary))
+        return json.written(answer(study))
     write = formats.writer(options.format).write
     if formats.is_exact(options.format):
-        return write(numbers.arms(material.summary, ""))
-    return write(study_table(material.summary))
+        return write(study.values())
+    return write(study.table())
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -178,23 +176,23 @@ def _command(options: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def answer(summary: Summary) -> Judgement:
+def answer(judged: Judged) -> Judgement:
     """Return the judgement for programs: the table's rows and notes, and what to run next."""
     from ablate.compare.table import notes, numbers
     from ablate.compare.table.advice import advice
 
-    record = summary.record
-    said = (*notes.holes(summary), *notes.verdicts(summary), *notes.cautions(summary))
+    record = judged.record
+    said = (*notes.holes(judged), *notes.verdicts(judged), *notes.cautions(judged))
     return Judgement(
         study=record.key,
         imported=record.imported,
         base_arm=record.base_arm,
-        metric=summary.metric.shown,
-        better=summary.metric.better,
-        looks=str(summary.looks),
-        comparisons=summary.num_comparisons,
-        arms=tuple(json.rows_of(numbers.arms(summary, ""))),
-        next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(summary)),
+        metric=judged.metric.shown,
+        better=judged.metric.better,
+        looks=str(judged.looks),
+        comparisons=judged.num_comparisons,
+        arms=tuple(json.rows_of(numbers.arms(judged, ""))),
+        next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(judged)),
         notes=tuple(note.replace(formats.BEST, "best") for note in said),
     )
 

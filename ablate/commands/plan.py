@@ -21,11 +21,10 @@ from ablate.config.resolve import resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.forecast import Forecast
-from ablate.results.looks import looks_of
-from ablate.results.replication import counted
 from ablate.results.sizes import size_on_scale
 from ablate.store import journal as journals
 from ablate.store import study_record
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.store.workspace import Workspace
@@ -175,7 +174,7 @@ def _planned(
 def _after_looks(plan: Plan, store: Store) -> Plan:
     """Return the plan with the looks on record, without what they have decided."""
     plan = with_history(plan, store)
-    looks = looks_of(plan.record)
+    looks = plan.record.every_look
     if not (looks.are_several and looks.made):
         return plan
     before = {arm.name: arm.stopped_at for arm in study_record.read(store, plan.record.key).arms}
@@ -186,7 +185,7 @@ def _after_looks(plan: Plan, store: Store) -> Plan:
 
 def _looks(record: StudyRecord) -> Iterator[str]:
     """The looks planned and made, and what the former mean for the number of trials."""
-    looks = looks_of(record)
+    looks = record.every_look
     if not str(looks):
         return
     ahead = looks.are_several and looks.last < looks.pairs
@@ -366,7 +365,7 @@ def _cost(
     # As many workers as `ablate study` starts if it is given no number.
     left, workers = plan.record.trial_ids() - done.keys(), 1 if local else room_for(plan.cores)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
-    looks = looks_of(plan.record)
+    looks = plan.record.every_look
     num = sum(bool(journal.epochs) for journal in done.values())
     basis = (
         f"from {counted(num, 'finished trial')}" if num else "estimated from this machine's speed"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ablate.commands import _options
 from ablate.compare import plots
-from ablate.compare.material import open_drawn
 from ablate.compare.plots.figure import Figure
 from ablate.compare.plots.static import FORMATS, KINDS, drawn, save, written
 from ablate.compare.plots.style import LOOKS, Name
+from ablate.compare.study_summary import open_drawn
 from ablate.errors import ConfigError
 from ablate.store.study_record import study_key
 from ablate.store.workspace import Workspace
@@ -67,14 +67,14 @@ def run(options: argparse.Namespace) -> str:
 
 def plot(workspace: Workspace, study: str, names: Sequence[str], files: Files) -> str:
     """Draw and save the plots, and return the captions and files."""
-    material = open_drawn(workspace.store, study)
-    record, whole = material.record, bool(material.rungs)
+    judged = open_drawn(workspace.store, study)
+    record, whole = judged.record, bool(judged.rungs)
     if whole and (others := [name for name in names if name != plots.LADDER]):
         raise ConfigError(
             f"{others[0]} is of a single rung. Instead: ablate plot {record.key} {others[0]}"
         )
     chosen = [plots.LADDER] if whole else names or plots.NAMES
-    figures = plots.described(material, chosen)
+    figures = plots.described(judged, chosen)
     key = study_key(record.name, record.one_of) if whole else record.key
     default = workspace.study_folder(key) / "pictures"
     target = Path(files.folder) if files.folder else default

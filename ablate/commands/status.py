@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 
 from ablate.commands import _options
@@ -15,13 +15,11 @@ from ablate.commands._answers import ArmStatus, Counts, Status, StudyStatus, Tro
 from ablate.compare.formats import json, table_of, text
 from ablate.engine.failures import last_output
 from ablate.errors import ConfigError, TrialError
-from ablate.results.looks import looks_of
-from ablate.results.replication import counted
 from ablate.store import glance, printed, states, study_record
 from ablate.store import journal as journals
-from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status as Ended
+from ablate.store.replication import counted
 from ablate.store.states import STATES
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
@@ -56,42 +54,43 @@ def run(options: argparse.Namespace) -> str:
 
 
 COLUMNS = (*STATES, "in all")
+Troubled = Callable[[], Mapping[str, Journal]]
 
 
 def status(workspace: Workspace, name: str | None) -> Status:
     """Return the progress of every study, or of one with its troubles."""
     store = workspace.store
     if name is None:
-        studies = (
-            _progress(workspace, study_record.read(store, key)) for key in study_record.names(store)
-        )
-        return Status(studies=tuple(studies))
-    record = study_record.read(store, name)
-    one = _progress(workspace, record)
-    troubled = _troubled(store, glance.read_all(store, record.trial_ids()))
-    troubles = tuple(_trouble(trial_id, journal) for trial_id, journal in troubled.items())
+        every = (study_record.read(store, key) for key in study_record.names(store))
+        return Status(studies=tuple(_progress(workspace, record)[0] for record in every))
+    one, troubled = _progress(workspace, study_record.read(store, name))
+    troubles = tuple(_trouble(trial_id, journal) for trial_id, journal in troubled().items())
     return Status(studies=(replace(one, troubles=troubles),))
 
 
-def _progress(workspace: Workspace, record: StudyRecord) -> StudyStatus:
-    """Return how far a study is, from a glance at each journal."""
+def _progress(workspace: Workspace, record: StudyRecord) -> tuple[StudyStatus, Troubled]:
+    """How far a study is, from a glance at each journal; and those in trouble, to read whole."""
     known = glance.read_all(workspace.store, record.trial_ids())
+    ends = {trial_id: seen.status for trial_id, seen in known.items()}
     driver = running_driver(workspace, record.key)
-    alive = driver is not None
-    arms = (
-        ArmStatus(arm=a.name, counts=_counts(record, a.name, known, alive)) for a in record.arms
-    )
-    return StudyStatus(
+
+    def counts(arm: str | None) -> Counts:
+        counted = states.counts(record, arm, ends, driver is not None)
+        return Counts(**{each.value: counted[each] for each in STATES}, in_all=counted.total())
+
+    status = StudyStatus(
         study=record.key,
         question=record.question,
         driver=driver,
         resume=record.resume,
         imported=record.imported,
-        looks=str(looks_of(record)),
-        counts=_counts(record, None, known, alive),
-        arms=tuple(arms),
+        looks=str(record.every_look),
+        counts=counts(None),
+        arms=tuple(ArmStatus(arm=arm.name, counts=counts(arm.name)) for arm in record.arms),
         troubles=None,
     )
+    troubled = [trial_id for trial_id, seen in known.items() if seen.is_troubled]
+    return status, lambda: journals.read_all(workspace.store, troubled)
 
 
 def _trouble(trial_id: str, journal: Journal) -> Trouble:
@@ -143,7 +142,7 @@ def show_log(store: Store, trial_id: str | None) -> str:
 
 
 def _one(workspace: Workspace, record: StudyRecord, there: str) -> str:
-    progress = _progress(workspace, record)
+    progress, read = _progress(workspace, record)
     driver = progress.driver
     lines = [f"{record.key}: {record.question}"]
     lines = text.sentences(lines)
@@ -156,20 +155,14 @@ def _one(workspace: Workspace, record: StudyRecord, there: str) -> str:
         rows.append(["all arms", *_shown(progress.counts)])
     lines += text.lines(table_of(["arm", *COLUMNS], rows))
     lines += _looks(record)
-    known = glance.read_all(workspace.store, record.trial_ids())
-    troubled = _troubled(workspace.store, known)
+    troubled = read()
     lines += _troubles(troubled) + _what_next(troubled, record, there, alive=bool(driver))
     return "\n".join(lines)
 
 
-def _troubled(store: Store, known: Mapping[str, Glance]) -> Mapping[str, Journal]:
-    """The journals of trials in trouble, which alone are parsed whole."""
-    return journals.read_all(store, [trial for trial, seen in known.items() if seen.is_troubled])
-
-
 def _looks(record: StudyRecord) -> list[str]:
     """The looks that were planned and made, and the arms that they decided."""
-    looks = looks_of(record)
+    looks = record.every_look
     stopped = [
         f"{arm.name} decided at {arm.stopped_at} of {counted(looks.pairs, looks.unit)}"
         for arm in record.arms
@@ -224,14 +217,6 @@ def _repeated(journal: Journal) -> str:
     if journal.repeated_for_weights:
         why = "others build on its weights, which were lost or never saved here"
     return f": started again after epoch {journal.num_repeated}, since {why}"
-
-
-def _counts(
-    record: StudyRecord, arm: str | None, known: Mapping[str, Glance], alive: bool
-) -> Counts:
-    ends = {trial_id: seen.status for trial_id, seen in known.items()}
-    counted = states.counts(record, arm, ends, alive)
-    return Counts(**{each.value: counted[each] for each in STATES}, in_all=counted.total())
 
 
 def _shown(counts: Counts) -> list[str]:

@@ -13,8 +13,7 @@ from ablate.store.workspace import Workspace
 
 if TYPE_CHECKING:
     from ablate.compare.formats import Table
-    from ablate.compare.material import Material
-    from ablate.compare.table.rows import Summary
+    from ablate.compare.judged import Judged
 
 EXAMPLE = "ablate table doc_layer_mix --format markdown"
 
@@ -52,23 +51,23 @@ def run(options: argparse.Namespace) -> str:
 
 def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> str:
     """Return the table of a study's results so far, or a part of it: effects, seeds or cost."""
-    from ablate.compare.material import open_begun, open_parts
+    from ablate.compare.study_summary import open_begun, open_parts
     from ablate.compare.table import provenance
 
     if several := open_parts(workspace.store, name):
         return _over_parts(several, form, part)
-    material = open_begun(workspace.store, name)
+    judged = open_begun(workspace.store, name)
     if part == "effects":
-        _check_effects(material.summary, form)
+        _check_effects(judged, form)
     # A table on a terminal is not quoted, so nothing is saved to look its hash up by.
     key = ""
     if form != "text":
-        key = provenance.save(workspace.store, material.summary, material.journals)
+        key = provenance.save(workspace.store, judged)
     table = _exact if formats.is_exact(form) else _for_people
-    return formats.writer(form).write(table(material, part, key, workspace))
+    return formats.writer(form).write(table(judged, part, key, workspace))
 
 
-def _over_parts(several: Sequence[Material], form: str, part: str) -> str:
+def _over_parts(several: Sequence[Judged], form: str, part: str) -> str:
     """The table over corpora or rungs, which has no parts of its own."""
     first = several[0].record
     if part:
@@ -78,12 +77,11 @@ def _over_parts(several: Sequence[Material], form: str, part: str) -> str:
         )
     if not any(one.journals for one in several):
         raise TrialError(f"{first.name}@{first.one_of}: no trial has been run yet.")
-    summaries, exact = [one.summary for one in several], formats.is_exact(form)
-    table = _over_rungs(summaries, exact) if first.rungs else _over_corpora(summaries, exact)
-    return formats.writer(form).write(table)
+    over = _over_rungs if first.rungs else _over_corpora
+    return formats.writer(form).write(over(several, formats.is_exact(form)))
 
 
-def _over_corpora(summaries: Sequence[Summary], exact: bool) -> Table:
+def _over_corpora(summaries: Sequence[Judged], exact: bool) -> Table:
     from ablate.compare.statistics.over_corpora import over_corpora
     from ablate.compare.table import corpora_table as tables
 
@@ -91,7 +89,7 @@ def _over_corpora(summaries: Sequence[Summary], exact: bool) -> Table:
     return write(over_corpora(summaries))
 
 
-def _over_rungs(summaries: Sequence[Summary], exact: bool) -> Table:
+def _over_rungs(summaries: Sequence[Judged], exact: bool) -> Table:
     from ablate.compare.statistics.ladder import over_rungs
     from ablate.compare.table import ladder_table as tables
 
@@ -99,38 +97,38 @@ def _over_rungs(summaries: Sequence[Summary], exact: bool) -> Table:
     return write(over_rungs(summaries))
 
 
-def _exact(material: Material, part: str, key: str, workspace: Workspace) -> Table:
+def _exact(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:
     """The rows for programs; those of arms have their cost, too."""
     from ablate.compare.table import numbers, seeds
 
     if part == "seeds":
-        return seeds.numbers(material.summary, material.journals, key)
-    return (numbers.effects if part == "effects" else numbers.arms)(material.summary, key)
+        return seeds.numbers(judged, key)
+    return (numbers.effects if part == "effects" else numbers.arms)(judged, key)
 
 
-def _for_people(material: Material, part: str, key: str, workspace: Workspace) -> Table:
+def _for_people(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:
     from ablate.compare.table import costs, provenance, seeds
     from ablate.compare.table.other_scales import tables_of_other_scales
     from ablate.compare.table.study_table import study_table
 
     if part == "seeds":
-        return seeds.seed_table(material.summary, material.journals)
+        return seeds.seed_table(judged)
     if part == "cost":
-        return costs.cost_table(material.summary)
-    others = tables_of_other_scales(material.summary, workspace.store)
+        return costs.cost_table(judged)
+    others = tables_of_other_scales(judged, workspace.store)
     reference = provenance.reference(key) if key else ""
-    return study_table(material.summary, other_scales=others, reference=reference)
+    return study_table(judged, other_scales=others, reference=reference)
 
 
-def _check_effects(summary: Summary, form: str) -> None:
+def _check_effects(judged: Judged, form: str) -> None:
     """Refuse --effects for a format that shows them anyway, or a study without effects."""
     if not formats.is_exact(form):
         raise ConfigError(
             f"--effects goes with --format csv or json; {form} shows the effects below "
             "the table of arms."
         )
-    if summary.effects is None:
+    if judged.effects is None:
         raise ConfigError(
-            f"{summary.record.key} has no effects: its design is '{summary.record.design}'. "
+            f"{judged.record.key} has no effects: its design is '{judged.record.design}'. "
             "Expected one of: factorial, fractional_factorial."
         )

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ablate.compare.judged import Judged
 from ablate.compare.table import columns
-from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.table.rows import ArmSummary
 from ablate.errors import ConfigError, unknown
-from ablate.results.replication import counted
 from ablate.results.result import result_of
-from ablate.store.journal import Journal
+from ablate.store.replication import counted
 
 
 @dataclass(frozen=True)
@@ -30,27 +30,27 @@ class Best:
         return f"{self.reason} {f'Settings: {settings}.' if settings else ''}".rstrip()
 
 
-def best(summary: Summary, journals: Mapping[str, Journal], name: str | None = None) -> Best:
+def best(summary: Judged, name: str | None = None) -> Best:
     """The arm that the table marks as best, which the corrected test decides; or the arm `name`."""
     known = [arm.name for arm in summary.arms]
     if name is not None and name not in known:
         raise ConfigError(unknown("arm", name, known, summary.record.key))
     marked = [arm.name for arm in summary.arms if arm.best]
     if name is not None:
-        return _of(summary, journals, name, f"{name}, the arm that was named.")
+        return _of(summary, name, f"{name}, the arm that was named.")
     if len(known) == 1:
-        return _of(summary, journals, known[0], f"{known[0]} is the only arm.")
+        return _of(summary, known[0], f"{known[0]} is the only arm.")
     if marked:
         why = "is better than every other arm by the corrected test"
-        return _of(summary, journals, marked[0], f"{marked[0]} {why}, on {summary.split}.")
+        return _of(summary, marked[0], f"{marked[0]} {why}, on {summary.split}.")
     return Best(None, _why_none(summary))
 
 
-def _of(summary: Summary, journals: Mapping[str, Journal], name: str, reason: str) -> Best:
+def _of(summary: Judged, name: str, reason: str) -> Best:
     record = summary.record
     changes = next(arm.changes for arm in record.arms if arm.name == name)
     found = summary.found.get(name, {})
-    losses = {number: _loss(summary, journals, name, number) for number in found}
+    losses = {number: _loss(summary, name, number) for number in found}
     if not found:
         return Best(name, reason, dict(changes))
     chosen = min(losses, key=losses.__getitem__)
@@ -60,17 +60,17 @@ def _of(summary: Summary, journals: Mapping[str, Journal], name: str, reason: st
     return Best(name, f"{reason} Settings found by {which}.", {**changes, **found[chosen]})
 
 
-def _loss(summary: Summary, journals: Mapping[str, Journal], arm: str, number: int) -> float:
+def _loss(summary: Judged, arm: str, number: int) -> float:
     """The validation loss of a search's winner."""
     for search in summary.record.searches_of(arm):
         own = search.repeat if search.seed_index is None else search.seed_index
-        if own == number and search.chosen is not None and search.chosen in journals:
-            loss = result_of(journals[search.chosen]).loss(summary.metric, "valid")
+        if own == number and search.chosen is not None and search.chosen in summary.journals:
+            loss = result_of(summary.journals[search.chosen]).loss(summary.metric, "valid")
             return float("inf") if loss is None else loss
     return float("inf")
 
 
-def _why_none(summary: Summary) -> str:
+def _why_none(summary: Judged) -> str:
     """Why no arm is marked, and which one leads."""
     split, unit = summary.split, summary.unit
     with_values = [arm for arm in summary.arms if split in arm.cells]

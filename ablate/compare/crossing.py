@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.config.metrics import Metric
-from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 

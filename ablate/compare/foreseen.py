@@ -6,21 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ablate.compare.material import open_study
 from ablate.compare.statistics import power
 from ablate.compare.statistics.design import design_of
 from ablate.compare.statistics.paired import Difference
-from ablate.results.replication import (
-    MIN_PAIRS,
-    MIN_SEARCHES,
-    Replication,
-    counted,
-    plural,
-    replication_of,
-)
+from ablate.compare.study_summary import open_study
 from ablate.results.sizes import shown_size
 from ablate.results.spread import mean
 from ablate.store import study_record
+from ablate.store.replication import MIN_PAIRS, MIN_SEARCHES, counted, plural
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
@@ -38,8 +31,8 @@ class Spread:
 
 def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     """Which difference a planned study's pairs find with 80%; `stated`: the spread, if known."""
-    replication, tests = replication_of(record), _num_tests(record)
-    num = _num_pairs(record, replication)
+    replication, tests = record.replication, _num_tests(record)
+    num = record.every_look.pairs
     if not tests:
         return ""
     if replication.of_settings_found:
@@ -68,7 +61,7 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
 def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:
     """The spread in the study itself, or else in another of the same base, corpus and metric."""
     for key in _alike(record, store):
-        arms = open_study(store, key).summary.arms
+        arms = open_study(store, key).arms
         known = [arm.comparison.difference for arm in arms if arm.comparison]
         tested = [d for d in known if d.spread and d.num_pairs >= MIN_PAIRS]
         if tested:
@@ -97,17 +90,13 @@ def _alike(record: StudyRecord, store: Store) -> Iterator[str]:
 def _is_alike(record: StudyRecord, other: StudyRecord) -> bool:
     """Return whether the other study's differences vary as this one's may."""
     same = (other.corpus_digest, other.metric) == (record.corpus_digest, record.metric)
-    unit = replication_of(other).unit == replication_of(record).unit
+    unit = other.replication.unit == record.replication.unit
     based = other.name == record.name or (_base(other) == _base(record) != "")
     return same and unit and based and not other.smoke
 
 
 def _base(record: StudyRecord) -> str:
     return next((arm.recipe for arm in record.arms if arm.name == record.base_arm), "")
-
-
-def _num_pairs(record: StudyRecord, replication: Replication) -> int:
-    return (replication.num_searches or 0) if replication.by_search else record.num_seeds
 
 
 def _num_tests(record: StudyRecord) -> int:

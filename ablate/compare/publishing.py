@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import markdown
-from ablate.compare.material import Material, open_begun, open_parts
+from ablate.compare.judged import Judged
+from ablate.compare.study_summary import open_begun, open_parts
 from ablate.compare.table import provenance
 from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
-from ablate.results.replication import counted
 from ablate.store import findings, study_record
 from ablate.store.attempt import Attempt
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 
@@ -50,22 +51,22 @@ def publish(store: Store, names: Iterable[str], folder: Path) -> list[StudyRecor
     # All are found before any is written.
     chosen = [one for name in names for one in _begun_parts(store, name)]
     published = Store(str(folder.absolute()))
-    for material in chosen:
-        _copy(material, store, published)
+    for judged in chosen:
+        _copy(judged, store, published)
     text = readme(published, folder.resolve().name)
     write_whole(folder / README, text.encode(errors="replace"))  # a folder's name may be any bytes
-    return [material.record for material in chosen]
+    return [judged.record for judged in chosen]
 
 
-def _begun_parts(store: Store, name: str) -> list[Material]:
+def _begun_parts(store: Store, name: str) -> Sequence[Judged]:
     """Return the study of this name, or each of its corpora or rungs that has trials."""
     parts = [one for one in open_parts(store, name) if one.journals]
     return parts or [open_begun(store, name)]
 
 
-def _copy(material: Material, store: Store, published: Store) -> None:
-    record = material.record
-    for journal in material.journals.values():
+def _copy(judged: Judged, store: Store, published: Store) -> None:
+    record = judged.record
+    for journal in judged.journals.values():
         if journal.outcome is not None:  # without its checkpoint, what still runs starts again
             without_machine(journal).write(published)
     command, file = without_locations(record.command), without_folders(record.file)
@@ -127,22 +128,20 @@ def readme(published: Store, folder: str) -> str:
     sections = [HEAD.format(folder=folder)]
     # Studies that were published into the folder before stay in its README.
     for key in study_record.names(published):
-        material = open_begun(published, key)
-        reference = provenance.reference(
-            provenance.save(published, material.summary, material.journals)
-        )
+        judged = open_begun(published, key)
+        reference = provenance.reference(provenance.save(published, judged))
         sections += [
-            markdown.write(study_table(material.summary, reference=reference)),
-            _made(material),
+            markdown.write(study_table(judged, reference=reference)),
+            _made(judged),
         ]
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def _made(material: Material) -> str:
+def _made(judged: Judged) -> str:
     """How a study was made: its command, the time it took, the machines and the code."""
-    record, journals = material.record, material.journals
+    record, journals = judged.record, judged.journals
     done = sum(journal.outcome is not None for journal in journals.values())
-    seconds = material.summary.seconds
+    seconds = judged.seconds
     attempts = [attempt for journal in journals.values() for attempt in journal.attempts]
     precisions = (journal.trial.precision for journal in journals.values())
     lines = [

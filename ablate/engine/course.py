@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Mapping
 
+from ablate.compare.judged import Judged
 from ablate.compare.table.rows import ArmSummary
-from ablate.compare.table.summary import summarise
 from ablate.store import course
 from ablate.store.course import ArmPoint, Point
 from ablate.store.journal import Journal
@@ -57,7 +57,7 @@ def _spread(first: int, last: int) -> list[int]:
 
 def point_of(record: StudyRecord, finished: Mapping[str, Journal], at: int) -> Point:
     """The numbers of a study's table, from its finished trials."""
-    summary = summarise(record, finished)
+    summary = Judged(record, finished)
     arms = (_numbers(arm, summary.split) for arm in summary.arms)
     verdicts = [arm.comparison.verdict for arm in summary.arms if arm.comparison is not None]
     return Point(

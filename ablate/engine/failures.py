@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from ablate.results.replication import counted
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
 MOST_REASONS = 5  # `ablate status` has all

@@ -11,11 +11,10 @@ import warnings
 from pathlib import Path
 
 from ablate.compare.across import asked
-from ablate.compare.material import open_begun, open_study
 from ablate.compare.page import FILE, page
 from ablate.compare.plots.static import save
 from ablate.compare.shown import Answer
-from ablate.compare.study_summary import StudySummary, opened
+from ablate.compare.study_summary import StudySummary, open_begun, open_study
 from ablate.errors import ConfigError
 from ablate.store.workspace import Workspace, open_workspace
 
@@ -28,7 +27,7 @@ def load(study: str, *, workspace: str | None = None, store: str | None = None) 
         workspace: The folder in which the study was run, if not `.ablate`.
         store: The folder or URI of its trials, if they are not in the workspace.
     """
-    return opened(open_study(open_workspace(workspace, store=store).store, study))
+    return open_study(open_workspace(workspace, store=store).store, study)
 
 
 def query(
@@ -104,9 +103,9 @@ def report(
 
 def write_report(workspace: Workspace, study: str, *, static: bool = False) -> Path:
     """Write a study's page to its folder in the workspace, and return where it is."""
-    material = open_begun(workspace.store, study)
-    file = workspace.study_folder(material.record.key) / FILE
-    save(file, page(material, workspace.store, to_use=not static).encode())
+    judged = open_begun(workspace.store, study)
+    file = workspace.study_folder(judged.record.key) / FILE
+    save(file, page(judged, workspace.store, to_use=not static).encode())
     return file
 
 

@@ -17,12 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.compare.formats import markdown, text
-from ablate.compare.material import Material
-from ablate.compare.study_summary import StudySummary, opened
+from ablate.compare.study_summary import StudySummary
 from ablate.compare.table.provenance import contents_of
-from ablate.compare.table.rows import Summary
-from ablate.compare.table.study_table import study_table
-from ablate.compare.table.summary import summarise
 from ablate.config.identity import Trial, digest
 from ablate.engine.analyses import analyse, check_analyses
 from ablate.engine.drive import RunOptions, drive, workers_prepared
@@ -59,8 +55,7 @@ class Ended:
     """How a run of a study ended."""
 
     record: study_record.StudyRecord
-    summary: Summary
-    journals: Mapping[str, Journal]
+    summary: StudySummary
     interrupted: str | None  # what stopped it, if anything did; the same command resumes it
     closed: str | None  # why no more trials start, and what to do
     unrecorded: str  # what the tracking server still lacks, and why; empty: nothing
@@ -116,16 +111,16 @@ def run(
             f"{ended.record.key}: {ended.interrupted}. Everything that was saved is kept; the same "
             "call resumes it."
         )
-    if lost := troubles(ended.record, ended.journals):
+    if lost := troubles(ended.record, ended.summary.journals):
         none = not any(arm.counts.completed for arm in ended.summary.arms)
-        failed = first_failed(ended.record, ended.journals)
+        failed = first_failed(ended.record, ended.summary.journals)
         if check and (failed or none):
             why = [ended.closed] if ended.closed else []
             raise TrialError("\n".join([lost, *why, *remedies(failed, workspace, store)]))
         warnings.warn(lost, stacklevel=2)
     for note in ended.reused if quiet else ():  # else the screen has shown them
         warnings.warn(note, stacklevel=2)
-    return opened(Material(ended.summary, ended.journals))
+    return ended.summary
 
 
 def run_study(
@@ -221,12 +216,12 @@ def _run_plan(
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
             with stopped_by_signals(schedule), contextlib.closing(schedule):
                 drive(schedule, workspace, options)
-            ended, summary = _summed_up(schedule, store)
+            summary = _summed_up(schedule, store)
             tables = _write_tables(summary, workspace)
             if schedule.complete:
-                schedule.looked(digest(contents_of(summary, ended)))
-                analyse(schedule.plan, ended, workspace, screen.note)
-                tables |= _report(summary, ended, store, screen.note)
+                schedule.looked(digest(contents_of(summary)))
+                analyse(schedule.plan, summary.journals, workspace, screen.note)
+                tables |= _report(summary, store, screen.note)
         if schedule.complete:
             delivery = recorder.finish(tables.pop("table.md"), tables)
         else:
@@ -235,7 +230,6 @@ def _run_plan(
     return Ended(
         record=schedule.plan.record,
         summary=summary,
-        journals=ended,
         # A signal that came after the last trial has stopped nothing.
         interrupted=None if schedule.complete else schedule.stop_reason,
         closed=_closed(schedule),
@@ -264,11 +258,11 @@ def _open_search(workspace: Workspace, earlier: Earlier) -> OpenSearch:
     return lambda search, plan: opener()(search, plan)
 
 
-def _summed_up(schedule: Any, store: Store) -> tuple[dict[str, Journal], Summary]:
-    """The journals of a study's trials, and what they come to."""
+def _summed_up(schedule: Any, store: Store) -> StudySummary:
+    """What a study's trials come to."""
     ended = _journals(schedule, store)
     copied = copied_from(store, schedule.plan.record, ended)
-    return ended, summarise(schedule.plan.record, ended, copied=copied)
+    return StudySummary(schedule.plan.record, ended, copied=copied)
 
 
 def _other_file(record: study_record.StudyRecord, store: Store) -> str:
@@ -388,9 +382,9 @@ class _Listener:
         self.recorder.update(record)
 
 
-def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
+def _write_tables(summary: StudySummary, workspace: Workspace) -> dict[str, str]:
     """Write the study's table to its folder; return the files' texts by name."""
-    folder, table = workspace.study_folder(summary.record.key), study_table(summary)
+    folder, table = workspace.study_folder(summary.record.key), summary.table()
     texts = {"table.txt": text.write(table, text.WIDTH), "table.md": markdown.write(table)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -404,14 +398,12 @@ def _write_tables(summary: Summary, workspace: Workspace) -> dict[str, str]:
     return texts
 
 
-def _report(
-    summary: Summary, ended: Mapping[str, Journal], store: Store, note: Callable[[str], None]
-) -> dict[str, str]:
+def _report(summary: StudySummary, store: Store, note: Callable[[str], None]) -> dict[str, str]:
     """Write the page with the pictures. Its failure must not stop a finished study."""
     try:
         from ablate.compare.page import FILE, page
 
-        return {FILE: page(Material(summary, ended), store)}
+        return {FILE: page(summary, store)}
     except Exception as error:
         name = summary.record.key
         why = redacted(f"{type(error).__name__}: {error}")

@@ -8,9 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ablate.compare.material import Material
-from ablate.compare.study_summary import StudySummary, opened
-from ablate.compare.table.summary import ALPHA, summarise
+from ablate.compare.judged import ALPHA
+from ablate.compare.study_summary import StudySummary
 from ablate.errors import ConfigError, unknown, wrong_value
 from ablate.judging import files
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
@@ -18,8 +17,8 @@ from ablate.judging.ledger import Known, Ledger, held
 from ablate.judging.rows import Columns, Records, Row
 from ablate.judging.runs import checked
 from ablate.results.check_looks import check_looks
-from ablate.results.replication import counted
 from ablate.store import study_record
+from ablate.store.replication import counted
 from ablate.store.store import Store
 
 
@@ -84,11 +83,11 @@ def judge(
         ledger=ledger,
     )
     source, records = _records(results)
-    return opened(judged(records, question, source))
+    return judged(records, question, source)
 
 
-def judged(records: Records, question: Question, source: str) -> Material:
-    """The rows as a study with its summary; what the ledger knows is taken into account."""
+def judged(records: Records, question: Question, source: str) -> StudySummary:
+    """The rows as a study; what the ledger knows is taken into account."""
     runs = checked(records, question.columns, source)
     rows = runs.rows
     names = list(dict.fromkeys(row.arm for row in rows))
@@ -114,7 +113,7 @@ def judged(records: Records, question: Question, source: str) -> Material:
         if ledger is not None and known is not None:
             study = _as_remembered(study, known)
             ledger.add(known, plan.looks)
-    return Material(summarise(study.record, study.journals), study.journals)
+    return StudySummary(study.record, study.journals)
 
 
 def _plan(
@@ -159,10 +158,10 @@ def check_name(name: str) -> None:
         raise ConfigError(wrong_value("--keep", name, expected))
 
 
-def keep(material: Material, store: Store, name: str) -> str:
+def keep(study: StudySummary, store: Store, name: str) -> str:
     """Store judged results as a study, so that tables, pages and comparisons have it."""
-    record = replace(material.record, name=name)
-    for journal in material.journals.values():
+    record = replace(study.record, name=name)
+    for journal in study.journals.values():
         journal.write(store)
     study_record.write(store, record)
     return record.key

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ablate.errors import ConfigError
 from ablate.judging.rows import Columns, Row
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 SORTED = 4  # by chance, two arms of four runs are both sorted in 1 of 288 files
 

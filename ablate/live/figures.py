@@ -12,14 +12,13 @@ from typing import Any
 
 from ablate.compare import plots
 from ablate.compare.formats import Column, for_people
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import interactive
 from ablate.errors import ConfigError, unknown
 from ablate.results.labels import labels_of
 from ablate.results.result import result_of
-from ablate.results.settings import winning_settings
 from ablate.store.journal import Journal
 
 OF_ARMS = ("deltas", "curves", "parameters", "interactions")
@@ -32,14 +31,14 @@ MOST_LINES = 40  # of trials that run
 MOST_ARMS = 6  # whose searches have a panel
 
 
-def one(material: Material, name: str) -> fig.Figure | None:
+def one(judged: Judged, name: str) -> fig.Figure | None:
     """A figure by its name; None if the study has nothing for it."""
     if name not in NAMES:
         raise ConfigError(unknown("figure", name, NAMES))
-    if not material.journals:
+    if not judged.journals:
         return None
     own = {"progress": progress, "history": history}
-    figure = own[name](material) if name in own else plots.get(name).described(material)
+    figure = own[name](judged) if name in own else plots.get(name).described(judged)
     return None if figure is None else thinned(figure)
 
 
@@ -84,16 +83,16 @@ def _thinned(mark: fig.Mark, most: int) -> fig.Mark:
     return dataclasses.replace(mark, **points)
 
 
-def progress(material: Material) -> fig.Figure | None:
+def progress(judged: Judged) -> fig.Figure | None:
     """A line for each trial that has not ended, which curves over seeds do not have yet."""
-    running = [(id, j) for id, j in material.journals.items() if j.status is None and j.epochs]
+    running = [(id, j) for id, j in judged.journals.items() if j.status is None and j.epochs]
     if not running:
         return None
-    record, metric, labels = material.record, material.summary.metric, labels_of(material.record)
+    record, metric, labels = judged.record, judged.metric, labels_of(judged.record)
     looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
     lines = []
     for id, journal in running[:MOST_LINES]:
-        label, losses = labels.get(id), _losses(journal, material)
+        label, losses = labels.get(id), _losses(journal, judged)
         if label is not None and losses:
             epochs, values = zip(*losses, strict=True)
             shown = [metric.show(loss) for loss in values]
@@ -109,22 +108,22 @@ def progress(material: Material) -> fig.Figure | None:
     return fig.Figure(title="Under way", caption=caption, panels=[panel])
 
 
-def _losses(journal: Journal, material: Material) -> list[tuple[int, float]]:
-    metric = material.summary.metric
+def _losses(journal: Journal, judged: Judged) -> list[tuple[int, float]]:
+    metric = judged.metric
     pairs = ((e.number, metric.loss_of(e.metrics, "valid")) for e in journal.epochs)
     return [(number, loss) for number, loss in pairs if loss is not None]
 
 
-def history(material: Material) -> fig.Figure | None:
+def history(judged: Judged) -> fig.Figure | None:
     """Every trial of each search in its order, and the best one so far."""
-    metric = material.summary.metric
+    metric = judged.metric
     panels = []
-    for arm in material.record.arms:
+    for arm in judged.record.arms:
         marks: list[fig.Mark] = []
-        for at, search in enumerate(material.record.searches_of(arm.name)):
-            known = [(n, material.journals.get(t)) for n, t in enumerate(search.trials, 1)]
+        for at, search in enumerate(judged.record.searches_of(arm.name)):
+            known = [(n, judged.journals.get(t)) for n, t in enumerate(search.trials, 1)]
             losses = [(n, result_of(j).loss(metric, "valid")) for n, j in known if j is not None]
-            marks += _history([(n, loss) for n, loss in losses if loss is not None], at, material)
+            marks += _history([(n, loss) for n, loss in losses if loss is not None], at, judged)
         if marks:
             x, y = fig.Axis("trial of the search", numbers="whole"), fig.Axis(metric.shown)
             panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name))
@@ -139,10 +138,10 @@ def history(material: Material) -> fig.Figure | None:
     return fig.Figure(**about, columns=columns, height=2.6 * -(-len(shown) // columns), shared="y")
 
 
-def _history(losses: list[tuple[int, float]], at: int, material: Material) -> list[fig.Mark]:
+def _history(losses: list[tuple[int, float]], at: int, judged: Judged) -> list[fig.Mark]:
     if not losses:
         return []
-    show, look = material.summary.metric.show, fig.nth_look(at)
+    show, look = judged.metric.show, fig.nth_look(at)
     numbers = [number for number, _ in losses]
     best = [min(loss for _, loss in losses[: end + 1]) for end in range(len(losses))]
     dots = dataclasses.replace(look, marker="o", size=3, width=0)
@@ -152,9 +151,9 @@ def _history(losses: list[tuple[int, float]], at: int, material: Material) -> li
     ]
 
 
-def best_settings(material: Material) -> list[Grid]:
+def best_settings(judged: Judged) -> list[Grid]:
     """The settings of the best trial of each search so far: a row a field, a column a search."""
-    found = winning_settings(material.record, material.journals, so_far=True)
+    found = judged.found_so_far
     winners = [(arm, repeat, values) for arm, by in found.items() for repeat, values in by.items()]
     if not winners:
         return []

@@ -10,10 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots.figure import Figure
-from ablate.compare.table.rows import Summary
-from ablate.compare.table.summary import summarise
 from ablate.errors import DamagedError
 from ablate.live import figures
 from ablate.results.copied import copied_from
@@ -46,7 +44,7 @@ class Followed:
         self._stamps: dict[str, Stamp] = {}
         self._of_record: Stamp = None
         self._turn: Iterator[str] = iter(())
-        self._summary: Summary | None = None
+        self._judged: Judged | None = None
         self._due = 0.0  # when the table may be made again
         self._outdated, self._waits = True, False
         self._made: dict[str, Any] = {}
@@ -71,17 +69,15 @@ class Followed:
         return self.driver is not None
 
     @property
-    def material(self) -> Material:
+    def judged(self) -> Judged:
         """What the study's table and figures are made of: the numbers of `ablate table`."""
         ordered = {id: self.journals[id] for id in self._ids() if id in self.journals}
         start = time.monotonic()
-        if self._summary is None or (self._outdated and start >= self._due):
+        if self._judged is None or (self._outdated and start >= self._due):
             copied = self._copied_from(ordered)
-            self._summary, self._outdated = summarise(self.record, ordered, copied=copied), False
-            self._made = {}
-            took = time.monotonic() - start
-            self._due = start + SHARE * took if took > SLOW_SECONDS else 0.0
-        return Material(self._summary, ordered)
+            self._judged, self._outdated = Judged(self.record, ordered, copied=copied), False
+            self._made, self._due = {}, 0.0
+        return self._judged
 
     def _copied_from(self, ordered: dict[str, Journal]) -> StudyRecord | None:
         """What `open_study` finds, looked for again if a record or an arm's first trial is new."""
@@ -98,14 +94,14 @@ class Followed:
     def figure(self, name: str) -> Figure | None:
         """A figure by its name; None if the study has nothing for it."""
         if name in figures.OF_RUNNING:
-            return figures.one(self.material, name)
-        return self.once(name, lambda material: figures.one(material, name))
+            return figures.one(self.judged, name)
+        return self.once(name, lambda judged: figures.one(judged, name))
 
-    def once(self, name: str, make: Callable[[Material], T]) -> T:
+    def once(self, name: str, make: Callable[[Judged], T]) -> T:
         """What is made of the study's table, made once for each new table."""
-        material, start = self.material, time.monotonic()
+        judged, start = self.judged, time.monotonic()
         if name not in self._made:
-            self._made[name] = make(material)
+            self._made[name] = make(judged)
             took = time.monotonic() - start
             if took > SLOW_SECONDS:
                 self._due = max(self._due, start) + SHARE * took

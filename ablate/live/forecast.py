@@ -9,7 +9,7 @@ from ablate.compare.text.figures import count, duration
 from ablate.engine.forecast import Forecast
 from ablate.errors import AblateError, DamagedError
 from ablate.live.followed import Followed
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 
 LEDGER = "studies/{key}/ledger.json"
 

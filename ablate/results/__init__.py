@@ -3,7 +3,6 @@
     result       what came of one trial, read from its journal or from its recorded run
     cells        which results enter an arm's cells, and what became of the others
     arm          an arm's results: counts, cells, losses by seed
-    replication  what repeats an arm's result: its seeds, or whole searches
     verdict      what a test says of an arm next to another: better, worse, undecided
     facts        what else is recorded of a trial: MLflow's tags, SQL's columns
     rows         the typed rows of SQL: of a trial, its epochs, and a study

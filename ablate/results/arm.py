@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ablate.config.metrics import Metric
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, SPLITS, Metric
 from ablate.results.arm import ArmResult, Cell, Counts, EnsembleResult, Measured
-from ablate.results.replication import replication_of
 from ablate.results.result import AT_FLOOR, LOST, MISSING, RAISED, Result
 from ablate.results.spread import mean, spread
 from ablate.store.outcome import Status
@@ -23,7 +22,7 @@ class Cells:
 
     def __init__(self, record: StudyRecord, results: Mapping[str, Result]) -> None:
         self._record, self._results, self._metric = record, results, record.metric
-        self._replication = replication_of(record)
+        self._replication = record.replication
         self._finals: dict[str, list[PlannedTrial]] = {}
         for trial in record.trials:
             if trial.final and trial.stage != StageName.ENSEMBLE:

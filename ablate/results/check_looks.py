@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ablate.errors import StudyError, wrong_value
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 
 def check_looks(looks: Sequence[int], total: int, word: str, where: str) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 from ablate.config import metrics, typed
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
+from ablate.store.looks import Looks
+from ablate.store.replication import Replication
 from ablate.store.store import Store, damaged
 
 PART = "."  # before the corpus or the rung, in the name of a scale that is one of several
@@ -184,6 +186,34 @@ class StudyRecord:
         """`5 seeds`, for display: with the number of the first one unless that is 1."""
         start = "" if self.first_seed == 1 else f" from {self.first_seed} on"
         return f"{self.num_seeds} seed{'' if self.num_seeds == 1 else 's'}{start}"
+
+    @cached_property
+    def replication(self) -> Replication:
+        """What repeats an arm's result, by the searches for arms' settings: at this scale, or at
+        the one that the settings are taken from. Searches for how to evaluate a finished model do
+        not count: each is of one seed, so seeds are still what is repeated."""
+        repeats: dict[str, set[int]] = {}
+        for search in self.searches:
+            if search.seed_index is None:
+                repeats.setdefault(search.arm, set()).add(search.repeat)
+        num = self.num_searches
+        if num is None:
+            num = min(map(len, repeats.values()), default=None)
+        return Replication(num_seeds=self.num_seeds, num_searches=num)
+
+    @cached_property
+    def every_look(self) -> Looks:
+        """The looks of the study, planned and made. One without any on record plans one look, at
+        what it has."""
+        searches = self.replication.num_searches if self.replication.by_search else None
+        pairs = self.num_seeds if searches is None else searches
+        made = {look.num for look in self.made if look.first_seed == self.first_seed}
+        return Looks(
+            planned=self.looks or (pairs,),
+            made=tuple(sorted(made)),
+            pairs=pairs,
+            unit=self.replication.unit,
+        )
 
     def arm(self, name: str) -> ArmRecord:
         """Return the arm of this name."""

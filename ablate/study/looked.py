@@ -7,8 +7,6 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ablate.errors import DamagedError
-from ablate.results.looks import looks_of
-from ablate.results.replication import replication_of
 from ablate.store import glance, study_record
 from ablate.store.store import Store
 from ablate.store.study_record import Look, StudyRecord
@@ -22,14 +20,14 @@ def with_history(plan: Plan, store: Store) -> Plan:
     at other seeds are kept as well, so that a table can name them.
     """
     before = _recorded(plan.record, store)
-    if before is None or replication_of(before).of_settings_found:
+    if before is None or before.replication.of_settings_found:
         return plan  # without a verdict, nothing was looked at
     record, same = plan.record, _is_continued(before, plan)
     made = before.made
-    if same and (num := looks_of(before).pairs) not in [look.num for look in made]:
+    if same and (num := before.every_look.pairs) not in [look.num for look in made]:
         # A study from before looks were recorded was looked at when it was whole.
-        now = looks_of(record)
-        changed = (now.planned, now.pairs) != (looks_of(before).planned, num)
+        now = record.every_look
+        changed = (now.planned, now.pairs) != (before.every_look.planned, num)
         made = (
             *made,
             *(
@@ -42,8 +40,8 @@ def with_history(plan: Plan, store: Store) -> Plan:
         made = tuple(look for look in made if look.first_seed != record.first_seed)
     if not any(look.first_seed == record.first_seed for look in made):
         return replace(plan, record=replace(record, made=made))
-    planned = before.looks or (looks_of(before).pairs,)
-    planned = record.looks if planned == looks_of(record).planned else planned
+    planned = before.every_look.planned
+    planned = record.looks if planned == record.every_look.planned else planned
     return replace(plan, record=replace(record, made=made, looks=planned))
 
 
@@ -74,7 +72,7 @@ def _is_whole(record: StudyRecord, store: Store) -> bool:
 
 def without(plan: Plan, arms: Collection[str], num: int) -> Plan:
     """Return the plan without what these arms would have trained beyond `num` pairs."""
-    record, pair = plan.record, replication_of(plan.record).pair
+    record, pair = plan.record, plan.record.replication.pair
     planned = tuple(t for t in record.trials if t.arm not in arms or pair(t.seed_index) < num)
     left = {trial.id for trial in planned}
     gone = {trial.id for trial in record.trials} - left

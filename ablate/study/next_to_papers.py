@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ablate import papers
-from ablate.compare.material import Material, open_study
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.verdicts import as_printed
+from ablate.compare.study_summary import open_study
 from ablate.compare.table.columns import decimals, mean_and_spread
 from ablate.config.metrics import Metric
 from ablate.results.verdict import not_comparable
@@ -42,9 +43,9 @@ class Results:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.known = set(study_record.names(store))
-        self.opened: dict[str, Material] = {}
+        self.opened: dict[str, Judged] = {}
 
-    def of(self, key: str) -> Material | None:
+    def of(self, key: str) -> Judged | None:
         """The results of a study; None if the store does not have it."""
         if key not in self.known:
             return None
@@ -89,30 +90,29 @@ def _given_here(covered: CoveredRow, results: Results) -> Iterator[str]:
     """Yield the results of the row's arms here, at the scales that have its corpus."""
     for arm in covered.arms:
         for scale in arm.scales:
-            material = results.of(f"{arm.study}@{scale}")
-            if material is not None:
+            judged = results.of(f"{arm.study}@{scale}")
+            if judged is not None:
                 # The scale "paper" follows the paper, as readers of this table expect.
                 prefix = f"{scale}: " if scale != "paper" else ""
-                yield from (f"{prefix}{text}" for text in _cells(material, arm.arm, covered.row))
+                yield from (f"{prefix}{text}" for text in _cells(judged, arm.arm, covered.row))
 
 
-def _cells(material: Material, name: str, row: papers.Row) -> Iterator[str]:
+def _cells(judged: Judged, name: str, row: papers.Row) -> Iterator[str]:
     """Yield an arm's results of the row's metrics, each with the verdict on the printed number.
 
     An arm that repeats another row's model is judged by that row's number, which is named then.
     """
-    summary = material.summary
-    arms = [arm for arm in summary.arms if arm.name == name and _is_of(material.record, row)]
+    arms = [arm for arm in judged.arms if arm.name == name and _is_of(judged.record, row)]
     for measured in (measured for arm in arms for measured in arm.every):
         metric = measured.metric
-        digits = decimals(summary) if metric == summary.metric else metric.digits
+        digits = decimals(judged) if metric == judged.metric else metric.digits
         for split, cell in measured.cells.items():
             if not (printed := _values(row, metric, split)):
                 continue
-            verdict = summary.verdicts.get((name, metric.name, split))
-            judged = measured.published.get(split)
-            if verdict and judged is not None and judged not in printed:
-                theirs = as_printed(material.record, split, metric, judged)
+            verdict = judged.verdicts.get((name, metric.name, split))
+            ours = measured.published.get(split)
+            if verdict and ours is not None and ours not in printed:
+                theirs = as_printed(judged.record, split, metric, ours)
                 verdict = f"{verdict} (next to {theirs})"
             shown = f"{split} {mean_and_spread(cell, digits)} (n={cell.num})"
             yield f"{shown}{f', {verdict}' if verdict else ''}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ablate.errors import StudyError, wrong_value
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 from ablate.store.study_record import one_part
 from ablate.study.ladder import check_ladder, names_of, on_rung
 from ablate.study.words import Arm, Scale

@@ -13,12 +13,12 @@ from itertools import chain
 
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError, StudyError
-from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.claims import Claims
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
 from ablate.study.planned import Plan

@@ -12,25 +12,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ablate.config.identity import digest
-from ablate.results.looks import looks_of
-from ablate.results.replication import counted, plural, replication_of
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
+from ablate.store.replication import counted, plural
 from ablate.store.store import Store
 from ablate.store.study_record import Look, StudyRecord
 from ablate.study.looked import without
 from ablate.study.planned import Plan, PlannedSearch
 
 if TYPE_CHECKING:
-    from ablate.compare.table.rows import Comparison, Summary
+    from ablate.compare.judged import Judged
+    from ablate.compare.table.rows import Comparison
 
 
 class LooksAhead:
     """The looks that a study has yet to make; without one before its end, nothing waits."""
 
     def __init__(self, record: StudyRecord) -> None:
-        self._pair = replication_of(record).pair
-        looks = looks_of(record)
+        self._pair = record.replication.pair
+        looks = record.every_look
         self._ahead = [*looks.planned] if looks.are_several else []
         self.held: set[str] = set()  # trials that wait for the next look
 
@@ -83,10 +83,10 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
 
     A look on record that saw the same table is this look.
     """
+    from ablate.compare.judged import Judged
     from ablate.compare.table.provenance import contents_of
-    from ablate.compare.table.summary import summarise
 
-    record, pair = plan.record, replication_of(plan.record).pair
+    record, pair = plan.record, plan.record.replication.pair
     look = Look(num=num, first_seed=record.first_seed)
     earlier = (one for one in record.made if one.num < num)
     then = replace(record, made=(*earlier, look))  # without later looks of an earlier run
@@ -94,8 +94,8 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
     known = journals.labelled(
         journals.read_all(store, seen), {trial.id: trial for trial in plan.trials}
     )
-    summary = summarise(then, known)
-    plan = with_look(plan, look, digest(contents_of(summary, known)))
+    summary = Judged(then, known)
+    plan = with_look(plan, look, digest(contents_of(summary)))
     training = {arm.name for arm in record.arms if arm.stopped_at is None}
     stopped = training - _needed(plan, summary)
     return without(plan, stopped, num), stopped
@@ -114,13 +114,13 @@ def with_look(plan: Plan, look: Look, table: str) -> Plan:
 
 def with_last_look(plan: Plan, table: str) -> Plan:
     """Return the plan with the look at its end on record."""
-    looks = looks_of(plan.record)
-    if looks.are_several or replication_of(plan.record).of_settings_found:
+    looks = plan.record.every_look
+    if looks.are_several or plan.record.replication.of_settings_found:
         return plan  # the planned looks are there, or the table gives no verdict
     return with_look(plan, Look(num=looks.pairs, first_seed=plan.record.first_seed), table)
 
 
-def _needed(plan: Plan, summary: Summary) -> set[str]:
+def _needed(plan: Plan, summary: Judged) -> set[str]:
     """The arms that train on: those that are not decided, and those that these are compared with or
     start from."""
     compared = [arm for arm in summary.arms if not arm.is_base and arm.stopped_at is None]
@@ -141,7 +141,7 @@ def _is_decided(comparison: Comparison | None) -> bool:
 
 def described(num: int, stopped: Collection[str], record: StudyRecord) -> str:
     """What a look came to, in a sentence."""
-    unit = looks_of(record).unit
+    unit = record.every_look.unit
     seen = f"looked at {counted(num, unit)}"
     if not stopped:
         return f"{seen}: no arm is decided so far"

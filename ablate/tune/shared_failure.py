@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ablate.results.replication import counted
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.replication import counted
 from ablate.study.planned import Plan
 
 FEWEST, FEWEST_OF_SEARCHES, MOST_ARMS = 3, 10, 5

@@ -30,7 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.record import attended
 from ablate.record.places import ui_command, ui_environment
 from ablate.store import journal as journals
@@ -135,7 +135,7 @@ class Found:
 
 def found(place: Place) -> Found:
     known, record = place.known, study_record.read(place.store, place.key)
-    table = written(summarise(record, known), "markdown")
+    table = written(Judged(record, known), "markdown")
     table = re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", table)
     return Found({n: _results(j) for n, j in known.items()}, record.searches, table)
 

@@ -3,7 +3,7 @@
     rows/       a file for each promise: how it is simulated, its limit, and its twin
     row.py      what a row is, and how a rate is held to a limit
     draws.py    the tests of tables in numpy, for ten thousand tables at once
-    tables.py   the same draws as studies, through `summarise`
+    tables.py   the same draws as studies, through `Judged`
     sources.py  which code the numbers are of
     page.py     docs/calibration.md from measured.json
 

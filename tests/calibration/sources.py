@@ -21,7 +21,7 @@ from tests.support.places import ROOT
 
 HERE = Path(__file__).parent
 PACKAGE = ROOT / "ablate"
-OPENS = (PACKAGE / "compare" / "material.py", PACKAGE / "study" / "looked.py")
+OPENS = (PACKAGE / "compare" / "judged.py", PACKAGE / "study" / "looked.py")
 TRAINS = tuple(PACKAGE / folder for folder in ("model", "components", "data", "trial"))
 NOTHING: Mapping[Path, str] = MappingProxyType({})
 DEFINED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate.compare.table.rows import Summary
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.store.study_record import SearchRecord
 from tests.support.studies_by_hand import ByHand
 
@@ -15,7 +14,7 @@ NAMES = [f"arm {i}" for i in range(32)]
 SMALL = 0.01  # nats: a spread of 1 as that of a study, far from any metric's rounding
 
 
-def table_of(losses: np.ndarray, design: Any = None, **fields: Any) -> Summary:
+def table_of(losses: np.ndarray, design: Any = None, **fields: Any) -> Judged:
     """The table of losses [arm, seed]; the first arm is the base arm.
 
     Of a design, arms are in its order.
@@ -27,10 +26,10 @@ def table_of(losses: np.ndarray, design: Any = None, **fields: Any) -> Summary:
         study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
         fields = {"design": design.kind, **fields}
     study.record_fields = fields
-    return summarise(study.record, study.journals)
+    return Judged(study.record, study.journals)
 
 
-def tuned_table(losses: np.ndarray) -> Summary:
+def tuned_table(losses: np.ndarray) -> Judged:
     """The table of losses [arm, search, seed]."""
     num_arms, num_searches, num_seeds = losses.shape
     searches = tuple(
@@ -41,17 +40,17 @@ def tuned_table(losses: np.ndarray) -> Summary:
     return table_of(losses.reshape(num_arms, -1), num_seeds=num_seeds, searches=searches)
 
 
-def words(summary: Summary) -> list[str]:
+def words(summary: Judged) -> list[str]:
     """The verdict on each arm other than the base arm."""
     return [str(arm.comparison.verdict) for arm in summary.arms if arm.comparison is not None]
 
 
-def decides(summary: Summary) -> bool:
+def decides(summary: Judged) -> bool:
     """Return whether the table calls some arm better or worse."""
     return any(arm.comparison.verdict.decided for arm in summary.arms if arm.comparison)
 
 
-def page_decides(summary: Summary) -> bool:
+def page_decides(summary: Judged) -> bool:
     """Return whether the page calls some arm or effect better or worse."""
     effects = summary.effects
     shown = () if effects is None else (*effects.effects, *effects.simple)

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.paired import t_test
-from ablate.compare.table.rows import Summary
-from ablate.compare.table.summary import summarise
 from ablate.config import tasks
 from ablate.config.fields import setting
 from ablate.config.metrics import Metric
@@ -58,15 +57,15 @@ def reported_as(metric: Metric, nats: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def finished(study: Study, workspace) -> Summary:
+def finished(study: Study, workspace) -> Judged:
     plan = make_plan(study, "s", data=workspace.data)
     schedule = Schedule(plan, workspace.store, open_search(workspace.searches))
     local.run(schedule, order_in(workspace))
     record = schedule.plan.record
-    return summarise(record, journals.read_all(workspace.store, record.trial_ids()))
+    return Judged(record, journals.read_all(workspace.store, record.trial_ids()))
 
 
-def decided(summary: Summary) -> list[Verdict]:
+def decided(summary: Judged) -> list[Verdict]:
     verdicts = [arm.comparison.verdict for arm in summary.arms if arm.comparison]
     return [verdict for verdict in verdicts if verdict.decided]
 
@@ -76,12 +75,12 @@ def test_where_higher_is_better_the_same_losses_have_the_same_verdicts(by_hand):
         losses[1:] += [[9.0], [-9.0]]
         named = zip(("base", "high", "low"), (5 + SMALL * losses).tolist(), strict=True)
         study = by_hand(dict(named))
-        in_nats = summarise(study.record, study.journals)
+        in_nats = decided(Judged(study.record, study.journals))
         study.record_fields = {"judged_by": ACCURACY}
         for journal in study.journals.values():
             reported = reported_as(ACCURACY, journal.outcome.metrics)
             journal.outcome = replace(journal.outcome, metrics=reported)
-        assert decided(summarise(study.record, study.journals)) == decided(in_nats) != []
+        assert decided(Judged(study.record, study.journals)) == in_nats != []
 
 
 def test_one_search_per_arm_gets_no_verdict_because_it_would_err_too_often():

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from ablate.compare.formats import text
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.claims import claims
 from ablate.compare.table.study_table import study_table
-from ablate.compare.table.summary import summarise
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import SearchRecord
 from tests.calibration.rows.claims import replicated
@@ -25,7 +25,7 @@ def study_of(by_hand, losses=LOSSES, published=PUBLISHED):
 
 
 def claim_of(study):
-    (claim,) = claims(summarise(study.record, study.journals))
+    (claim,) = claims(Judged(study.record, study.journals))
     return claim
 
 
@@ -93,8 +93,8 @@ def test_what_ours_does_not_decide_is_said(by_hand):
 
 def test_a_number_that_the_paper_does_not_print_is_no_claim(by_hand):
     study = study_of(by_hand, published={"gated": 81.1})
-    assert claims(summarise(study.record, study.journals)) == []
-    assert "paper claims" not in text.write(study_table(summarise(study.record, study.journals)))
+    assert claims(Judged(study.record, study.journals)) == []
+    assert "paper claims" not in text.write(study_table(Judged(study.record, study.journals)))
 
 
 def test_of_one_search_the_interval_is_of_the_settings_found(by_hand):
@@ -103,6 +103,6 @@ def test_of_one_search_the_interval_is_of_the_settings_found(by_hand):
     study.record_fields = {"searches": searches}
     claim = claim_of(study)
     assert claim.of_settings_found and claim.verdict == Verdict.WITHHELD
-    written = " ".join(text.write(study_table(summarise(study.record, study.journals))).split())
+    written = " ".join(text.write(study_table(Judged(study.record, study.journals))).split())
     assert "each row's own, and of the settings found" in written
     assert "none is called reproduced" in written

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from ablate import papers
 from ablate.compare.formats import csv as csv_format
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns, numbers
-from ablate.compare.table.summary import summarise
 from ablate.config.metrics import (
     ACCURACY,
     BLEU,
@@ -51,7 +51,7 @@ def study_of(by_hand, columns, values, *, base=(4.0, 4.1, 4.2), measure=True, **
 
 
 def summary_of(study):
-    return summarise(study.record, study.journals)
+    return Judged(study.record, study.journals)
 
 
 @pytest.mark.parametrize("measure", [True, False])
@@ -186,12 +186,12 @@ def test_the_rule_names_every_metric_that_it_is_about():
 def test_a_record_of_before_is_read(by_hand):
     """It has neither published columns, nor what a metric is of."""
     record = by_hand({"base": [4.0]}).record
-    plain = {**vars(record), "trials": [], "searches": [], "columns": [{"name": "accuracy"}]}
+    plain = {**asdict(record), "trials": [], "searches": [], "columns": [{"name": "accuracy"}]}
     plain["arms"] = [{"name": "base", "published": {"test": 56.1, "train": 34.0}}]
     plain["judged_by"] = {"name": "nll", "published": ["ppl"], "reports_scaled": True}
     read = from_plain({**plain, "published_scale": True})
     assert read.columns == (Metric("accuracy"),) and read.arms[0].published_columns == {}
-    summary = summarise(read, {})
+    summary = Judged(read, {})
     assert summary.arms[0].published == {"test": 56.1}, "a training perplexity is of no split"
 
 
@@ -200,6 +200,6 @@ def test_a_record_of_before_is_read(by_hand):
 )
 def test_far_above_the_floor_is_so_many_times_of_it(by_hand, ratio, text):
     study = by_hand({"base": (4.0,) * 3})
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     cell = replace(summary.arms[0].cells["test"], above_floor=1.0, floor_ratio=ratio)
     assert columns.above_floor(cell, summary) == text

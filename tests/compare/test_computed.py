@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 import pytest
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import computed
-from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent
 from ablate.store.attempt import Attempt
 from tests.support.tables import written
@@ -33,7 +33,7 @@ def study(by_hand):
 
 
 def noted(made) -> list[str]:
-    return [note for note in summarise(made.record, made.journals).notes if "alike" in note]
+    return [note for note in Judged(made.record, made.journals).notes if "alike" in note]
 
 
 def test_arms_and_seeds_not_computed_alike_are_named(study):
@@ -44,7 +44,7 @@ def test_arms_and_seeds_not_computed_alike_are_named(study):
         "and torch; the other arms at these seeds by kernels."
     )
     assert note.startswith(f"{expected} Kernels and torch round differently")
-    summary = summarise(made.record, made.journals)
+    summary = Judged(made.record, made.journals)
     assert note in " ".join(written(summary).split())
     assert note in written(summary, "markdown").replace("\\_", "_")
 

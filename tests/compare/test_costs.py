@@ -10,10 +10,10 @@ import pytest
 
 from ablate.compare.formats import csv as as_csv
 from ablate.compare.formats import text
+from ablate.compare.judged import Judged
 from ablate.compare.table import numbers
 from ablate.compare.table.costs import cautions, cost_table
 from ablate.compare.table.study_table import study_table
-from ablate.compare.table.summary import summarise
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
 
@@ -33,7 +33,7 @@ def study_of(by_hand, *, more: float = 0.0, operations: tuple[float, float] | No
 
 
 def summary_of(study):
-    return summarise(study.record, study.journals)
+    return Judged(study.record, study.journals)
 
 
 @pytest.mark.parametrize(

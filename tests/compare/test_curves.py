@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.curves import budget_curves, expected_best
 from ablate.compare.table.other_scales import frozen_and_tuned, tables_of_other_scales
-from ablate.compare.table.summary import summarise
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
@@ -55,7 +55,7 @@ def searched(by_hand, trials, repeats=1, **fields):
 
 def test_a_search_is_shown_as_it_went_and_in_expectation(by_hand):
     study = searched(by_hand, [4.5, 4.7, 4.1])
-    (curve,) = budget_curves(study.record, study.journals)
+    (curve,) = budget_curves(Judged(study.record, study.journals))
     assert [point.loss for point in curve.as_found[0]] == [4.5, 4.5, 4.1]
     assert [point.tokens for point in curve.as_found[0]] == [2000, 4000, 6000]
     assert [point.loss for point in curve.expected] == pytest.approx(
@@ -67,7 +67,7 @@ def test_a_search_is_shown_as_it_went_and_in_expectation(by_hand):
 @pytest.mark.parametrize("spoilt", ["diverged", "pruned"])
 def test_a_trial_that_came_to_nothing_has_spent_its_budget(by_hand, spoilt):
     study = searched(by_hand, [spoilt, 4.7, 4.1])
-    (curve,) = budget_curves(study.record, study.journals)
+    (curve,) = budget_curves(Judged(study.record, study.journals))
     assert [point.loss for point in curve.as_found[0]] == [4.7, 4.7, 4.1]
     assert (curve.num_trials, curve.num_spoilt) == (3, 1)
     assert curve.expected[0].loss == pytest.approx((4.7 + 4.7 + 4.1) / 3)
@@ -75,7 +75,7 @@ def test_a_trial_that_came_to_nothing_has_spent_its_budget(by_hand, spoilt):
 
 def test_a_machine_that_was_lost_has_not_searched(by_hand):
     study = searched(by_hand, ["failed", 4.7, 4.1, None])
-    (curve,) = budget_curves(study.record, study.journals)
+    (curve,) = budget_curves(Judged(study.record, study.journals))
     assert curve.num_trials == 2
 
 
@@ -85,25 +85,25 @@ def test_searches_of_how_a_model_is_judged_are_not_mixed_with_those_of_settings(
     study.end("judged", "completed", metrics={"valid_nll": 3.0})
     both = (*study.record_fields["searches"], judged)
     study.record_fields["searches"] = both
-    (curve,) = budget_curves(study.record, study.journals)
+    (curve,) = budget_curves(Judged(study.record, study.journals))
     assert (curve.num_trials, curve.best, len(curve.as_found)) == (4, 4.1, 2)
     study.record_fields["searches"] = (judged,)
-    (alone,) = budget_curves(study.record, study.journals)
+    (alone,) = budget_curves(Judged(study.record, study.journals))
     assert (alone.num_trials, alone.best) == (1, 3.0)
 
 
 def test_searches_are_averaged_each_by_itself(by_hand):
     study = searched(by_hand, [4.5, 4.1], repeats=2)
-    (curve,) = budget_curves(study.record, study.journals)
+    (curve,) = budget_curves(Judged(study.record, study.journals))
     assert len(curve.expected) == len(curve.as_found) == 2
     assert curve.expected[1].loss == pytest.approx(expected_best([4.5, 4.1])[1][0])
 
 
 def test_no_search_no_curve(by_hand):
     study = by_hand({"base": [4.0] * 3})
-    assert budget_curves(study.record, study.journals) == []
+    assert budget_curves(Judged(study.record, study.journals)) == []
     empty = searched(by_hand, ["diverged", "failed"])
-    assert budget_curves(empty.record, empty.journals) == []
+    assert budget_curves(Judged(empty.record, empty.journals)) == []
 
 
 ARMS = ("base", "better", "new")
@@ -119,7 +119,7 @@ def two_studies(by_hand, **tuned_fields):
 
 
 def two_scales(by_hand, **tuned_fields):
-    return [summarise(s.record, s.journals) for s in two_studies(by_hand, **tuned_fields)]
+    return [Judged(s.record, s.journals) for s in two_studies(by_hand, **tuned_fields)]
 
 
 def test_frozen_and_re_tuned_deltas_are_side_by_side(by_hand):
@@ -154,7 +154,7 @@ def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
         study_record.write(store, study.record)
         for journal in study.journals.values():
             journal.write(store)
-    summary = summarise(frozen.record, frozen.journals)
+    summary = Judged(frozen.record, frozen.journals)
     (table,) = tables_of_other_scales(summary, store)
     assert table == frozen_and_tuned(*two_scales(by_hand))
     assert "Δ re-tuned" not in written(summary)
@@ -167,5 +167,5 @@ def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
 
 def test_a_scale_without_results_is_not_shown(by_hand):
     frozen, tuned = two_studies(by_hand)
-    nothing = summarise(tuned.record, {})
-    assert frozen_and_tuned(summarise(frozen.record, frozen.journals), nothing) is None
+    nothing = Judged(tuned.record, {})
+    assert frozen_and_tuned(Judged(frozen.record, frozen.journals), nothing) is None

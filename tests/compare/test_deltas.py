@@ -12,10 +12,10 @@ import pytest
 
 from ablate.compare.formats import csv as as_csv
 from ablate.compare.formats import html, latex, markdown, text
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.paired import mean
 from ablate.compare.table import numbers
 from ablate.compare.table.study_table import every_test, study_table
-from ablate.compare.table.summary import summarise
 from ablate.compare.text.figures import changed
 from ablate.config.metrics import BLEU, Metric
 
@@ -29,12 +29,12 @@ def of_metric(by_hand, metric: Metric, values: dict[str, list[float]], **record)
             reported = {metric.key(split): value for split in ("valid", "test")}
             study.end(f"{arm}-{index}", "completed", metrics=reported)
     study.record_fields = {"judged_by": metric, **record}
-    return summarise(study.record, study.journals)
+    return Judged(study.record, study.journals)
 
 
 def test_delta_is_what_its_note_says(by_hand):
     study = by_hand(LOSSES)
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     base, other = summary.arms
     ratio = math.exp(mean([b - a for a, b in zip(*LOSSES.values(), strict=True)]))
     assert other.comparison.delta == pytest.approx(100 * (ratio - 1))
@@ -65,7 +65,7 @@ def test_the_note_is_of_the_metric_s_scale(by_hand, metric, word):
 def test_the_arm_compared_with_is_not_always_the_base_arm(by_hand):
     study = by_hand({"base": [4.0, 4.1], "a": [3.9, 4.2], "b": [3.8, 4.0]})
     study.arm_fields = {"b": {"against": "a"}}
-    notes = study_table(summarise(study.record, study.journals)).notes
+    notes = study_table(Judged(study.record, study.journals)).notes
     assert any("ratios to the arm compared with" in note for note in notes)
 
 
@@ -110,7 +110,7 @@ def test_an_effect_may_be_as_large_as_the_whole_range_and_no_larger(by_hand):
         for index, value in enumerate(each):
             study.end(f"{arm}-{index}", "completed", metrics={"valid_bleu": value})
     study.record_fields = {"judged_by": BLEU, "design": "factorial"}
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     (effect,) = summary.effects.effects
     assert effect.delta == pytest.approx(mean([98, 98, 31]))
     assert effect.interval[1] == 100 and effect.is_cut

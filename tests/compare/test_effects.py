@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.design import Design
 from ablate.compare.table.rows import Effects
-from ablate.compare.table.summary import summarise
 from ablate.study.designs import factorial, fractional_factorial
 from tests.support.tables import written
 
@@ -28,7 +28,7 @@ def study_of(by_hand, design, losses, **fields):
 
 def effects_of(by_hand, design, losses) -> Effects:
     study = study_of(by_hand, design, losses)
-    effects = summarise(study.record, study.journals).effects
+    effects = Judged(study.record, study.journals).effects
     assert effects is not None
     return effects
 
@@ -99,10 +99,10 @@ def test_a_stored_factorial_has_its_factors_in_the_order_of_the_study(by_hand):
     """The store sorts an arm's levels by factor, which must not change the table's columns."""
     design = factorial({"width": {"narrow": {}, "wide": {}}, "dropout": TWO})
     study = study_of(by_hand, design, drawn(2, design, lambda at: 0.0))
-    whole = summarise(study.record, study.journals)
+    whole = Judged(study.record, study.journals)
     for arm, fields in study.arm_fields.items():
         study.arm_fields[arm] = {"levels": dict(sorted(fields["levels"].items()))}
-    table = written(summarise(study.record, study.journals))
+    table = written(Judged(study.record, study.journals))
     assert table == written(whole) and "\nwidth   dropout " in table
 
 
@@ -172,7 +172,7 @@ def test_a_main_effect_keeps_its_interactions_as_aliases(by_hand):
 
 def test_other_designs_have_no_effects(by_hand):
     study = by_hand({"base": [4.0] * 3, "other": [3.9] * 3})
-    assert summarise(study.record, study.journals).effects is None
+    assert Judged(study.record, study.journals).effects is None
 
 
 def test_a_design_with_an_arm_left_out_says_that_it_does_not_cross(by_hand):
@@ -181,7 +181,7 @@ def test_a_design_with_an_arm_left_out_says_that_it_does_not_cross(by_hand):
     study = study_of(by_hand, design, losses)
     del study.losses[design.arms[-1].name]
     study.trials = [t for t in study.trials if t.arm != design.arms[-1].name]
-    effects = summarise(study.record, study.journals).effects
+    effects = Judged(study.record, study.journals).effects
     assert effects is not None and effects.effects == ()
     assert "do not cross" in effects.notes[0]
 
@@ -196,7 +196,7 @@ def test_with_holes_nothing_is_decided(by_hand, status, reason):
     del study.journals[trial]
     if status:
         study.end(trial, status)
-    effects = summarise(study.record, study.journals).effects
+    effects = Judged(study.record, study.journals).effects
     assert effects is not None
     assert {(e.verdict, e.reason) for e in effects.effects} == {("undecided", reason)}
 
@@ -218,7 +218,7 @@ def test_the_table_shows_them_with_their_readings(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     losses = drawn(2, design, lambda at: -0.2 * (at["a"] == "on" and at["b"] == "off"))
     study = study_of(by_hand, design, losses)
-    text = written(summarise(study.record, study.journals))
+    text = written(Judged(study.record, study.journals))
     assert "a × b" in text
     assert "helps with b off" in " ".join(text.split())
 

@@ -12,9 +12,9 @@ from scipy import stats
 
 from ablate import cli
 from ablate.compare.formats import csv as formats_csv
+from ablate.compare.judged import Judged
 from ablate.compare.table import numbers
 from ablate.compare.table.study_table import every_test
-from ablate.compare.table.summary import summarise
 from ablate.store import study_record
 from ablate.study.designs import factorial
 from tests.support.golden import golden
@@ -51,7 +51,7 @@ def study_of(by_hand, gate_alone: float = -0.05, gate_in_both: float = 0.001):
 
 
 def summary_of(study):
-    return summarise(study.record, study.journals)
+    return Judged(study.record, study.journals)
 
 
 def headers(study) -> list[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.equivalence import is_within, may_be_within
-from ablate.compare.table.summary import summarise
 from ablate.config.metrics import ACCURACY, PERPLEXITY
 from ablate.errors import StudyError
 from ablate.results.sizes import check_size, shown_size, size_on_scale
@@ -39,7 +39,7 @@ def study(by_hand, *shifts: float, margin: float | None = ONE_PERCENT):
     arms = {f"{at:+}": (base + at + n).tolist() for at, n in zip(shifts, noise, strict=True)}
     of = by_hand({"base": base.tolist(), **arms})
     of.record_fields = {"margin": margin}
-    return summarise(of.record, of.journals)
+    return Judged(of.record, of.journals)
 
 
 def test_the_words_of_a_table(by_hand):
@@ -67,7 +67,7 @@ def test_a_decided_row_that_may_be_within_keeps_its_share_of_the_error(by_hand):
     for margin in (None, ONE_PERCENT):
         of = by_hand({"base": base.tolist(), **losses})
         of.record_fields = {"margin": margin}
-        summary = summarise(of.record, of.journals)
+        summary = Judged(of.record, of.journals)
         p[margin] = [arm.comparison.p_holm for arm in summary.arms if arm.comparison]
     alone = stats.ttest_1samp(arms["last"], 0).pvalue
     assert p[None][2] == pytest.approx(alone)
@@ -98,7 +98,7 @@ def test_lost_seeds_are_not_the_same(by_hand):
     of = by_hand({"base": [4.0, 4.1, 4.2, 4.3], "other": [4.0, 4.1, 4.2001, 4.3]})
     of.record_fields = {"margin": ONE_PERCENT}
     of.end("other-1", "diverged")
-    comparison = summarise(of.record, of.journals).arm("other").comparison
+    comparison = Judged(of.record, of.journals).arm("other").comparison
     assert comparison is not None
     assert (comparison.verdict, comparison.reason) == ("undecided", "lost seeds")
 

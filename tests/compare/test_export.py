@@ -12,8 +12,8 @@ import pytest
 
 from ablate import cli
 from ablate.compare import formats
+from ablate.compare.judged import Judged
 from ablate.compare.table import provenance
-from ablate.compare.table.summary import summarise
 from ablate.config.identity import digest
 from ablate.config.metrics import ACCURACY
 from ablate.errors import TrialError
@@ -32,7 +32,7 @@ def study(by_hand, effect: float = -0.2, **fields):
 
 
 def written(made, form: str) -> str:
-    return tables.written(summarise(made.record, made.journals), form)
+    return tables.written(Judged(made.record, made.journals), form)
 
 
 def test_latex_is_set_by_booktabs_and_escaped(by_hand):
@@ -90,7 +90,7 @@ def test_html_is_one_page_and_escaped(by_hand):
 
 
 def hash_of(made) -> str:
-    return digest(provenance.contents_of(summarise(made.record, made.journals), made.journals))
+    return digest(provenance.contents_of(Judged(made.record, made.journals)))
 
 
 def test_equal_tables_have_equal_hashes_and_others_do_not(by_hand):
@@ -115,8 +115,8 @@ def kept(by_hand, store: Store):
         journal.attempts = [HERE]
         journal.outcome = replace(journal.outcome, digest=f"digest{number}")
         journal.write(store)
-    summary = summarise(made.record, made.journals)
-    return made, provenance.save(store, summary, made.journals)
+    summary = Judged(made.record, made.journals)
+    return made, provenance.save(store, summary)
 
 
 def test_provenance_shows_what_is_behind(by_hand, tmp_path):
@@ -192,7 +192,7 @@ def test_what_measured_the_models_is_part_of_a_table(by_hand, tmp_path):
     holes = {row["arm"]: row["holes"] for row in csv.DictReader(io.StringIO(written(holed, "csv")))}
     assert holes == {"base": "1", "b_arm & co": "0"}
     store = Store(str(tmp_path))
-    key = provenance.save(store, summarise(whole.record, whole.journals), whole.journals)
+    key = provenance.save(store, Judged(whole.record, whole.journals))
     assert re.search(r"^measure +\? +m-1 +4.000000", provenance.show(store, key), re.M)
 
 
@@ -202,7 +202,7 @@ def test_provenance_shows_an_evaluator_s_metric(by_hand, tmp_path):
         metrics = {"completion.valid_accuracy": 0.25, "completion.test_accuracy": 0.5}
         made.end(name, "completed", metrics=metrics)
     store = Store(str(tmp_path))
-    key = provenance.save(store, summarise(made.record, made.journals), made.journals)
+    key = provenance.save(store, Judged(made.record, made.journals))
     assert "base-0    0.250000" in re.sub(" +(?=0.25)", "    ", provenance.show(store, key))
 
 
@@ -213,9 +213,7 @@ def test_provenance_shows_the_winners_of_all_searches(by_hand, tmp_path):
         config = {"head": "mos", "backbone.units": 30 if name in ("base-1", "base-3") else 20}
         made.journals[name] = replace(journal, trial=own, config=config)
         made.journals[name].write(store)
-    text = provenance.show(
-        store, provenance.save(store, summarise(made.record, made.journals), made.journals)
-    )
+    text = provenance.show(store, provenance.save(store, Judged(made.record, made.journals)))
     assert "config of base, seeds 1, 3, 5\n  backbone.units = 20" in text
     assert "config of base, seeds 2, 4\n  backbone.units = 30" in text
     assert "config of b_arm & co\n  backbone.units = 20" in text

@@ -15,8 +15,8 @@ from ablate.compare.text.labels import labels
 from ablate.compare.text.plain import display_width, paragraph, printable
 from ablate.config.metrics import ACCURACY, PERPLEXITY
 from ablate.results.arm import Counts
-from ablate.results.replication import Replication
 from ablate.results.verdict import Verdict
+from ablate.store.replication import Replication
 
 
 @pytest.mark.parametrize(

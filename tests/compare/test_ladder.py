@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from ablate.compare.formats import text, writer
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import ladder as plot
 from ablate.compare.plots.interactive import as_json
 from ablate.compare.plots.static import drawn
@@ -24,7 +25,6 @@ from ablate.compare.table.ladder_table import (
     over_rungs_table,
     sentence,
 )
-from ablate.compare.table.summary import summarise
 from ablate.results.verdict import Verdict
 from tests.support.studies_by_hand import ByHand
 
@@ -52,7 +52,7 @@ def rungs(gains, seeds=5, noise=0.004, compute=COMPUTE, costs=1.0, names=RUNGS, 
 
 
 def summaries(studies):
-    return [summarise(study.record, study.journals) for study in studies]
+    return [Judged(study.record, study.journals) for study in studies]
 
 
 def found_of(gains, **more):
@@ -320,7 +320,7 @@ def test_programs_get_every_row_unrounded():
 def test_the_figure_has_both_curves_with_bands_and_the_gain_with_a_line_on_the_rungs():
     studies = rungs({"a": GROWING})
     every = summaries(studies)
-    figure = plot.described(Material(every[-1], {}, rungs=every))
+    figure = plot.described(replace(every[-1], rungs=every))
     above, below = figure.panels
     assert [one.name for one in above.series] == ["base", "a"]
     assert [one.name for one in below.series] == ["a"]
@@ -330,7 +330,7 @@ def test_the_figure_has_both_curves_with_bands_and_the_gain_with_a_line_on_the_r
     ends = [mark.x[-1] for mark in below.marks if len(mark.x) > len(COMPUTE)]
     assert ends == [pytest.approx(3e10)]  # what differences of losses are beyond, no line says
     assert drawn(figure) and "operations of a seed" in as_json(figure)
-    assert plot.described(Material(every[-1], {})) is None
+    assert plot.described(every[-1]) is None
 
 
 @pytest.mark.parametrize(

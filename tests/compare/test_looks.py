@@ -11,10 +11,10 @@ import pytest
 from scipy import integrate, stats
 
 from ablate.compare.formats import text
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import anytime, looks
 from ablate.compare.statistics.paired import holm
 from ablate.compare.table.study_table import study_table
-from ablate.compare.table.summary import summarise
 from ablate.store.study_record import Look
 
 PLANNED = (5, 8, 12)
@@ -110,7 +110,7 @@ def looked_at(by_hand, losses, *made: int, planned=PLANNED, **arms):
     study.arm_fields = {name: {"stopped_at": num} for name, num in arms.items()}
     made = tuple(Look(num=num) for num in made)
     study.record_fields = {"looks": planned, "made": made, "num_seeds": len(losses["base"])}
-    return summarise(study.record, study.journals)
+    return Judged(study.record, study.journals)
 
 
 def test_between_looks_there_is_no_verdict_and_at_a_look_there_is(by_hand):
@@ -158,10 +158,10 @@ def test_a_seed_that_the_base_loses_later_takes_no_verdict_away(by_hand):
     study.arm_fields = {"high": {"stopped_at": 5}}
     made = tuple(Look(num=num) for num in PLANNED)
     study.record_fields = {"looks": PLANNED, "made": made, "num_seeds": 12}
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     assert summary.arm("high").comparison.verdict == "worse"
     study.end("base-3", "diverged")
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     assert summary.arm("high").comparison.verdict != "better"
 
 
@@ -194,9 +194,9 @@ def test_only_the_test_at_any_time_gives_a_star(by_hand):
 
 def test_records_from_before_looks_planned_the_one_at_their_end(by_hand):
     study = by_hand({"base": BASE[:5], "low": LOWER[:5], "noisy": NOISY[:5]})
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     assert str(summary.looks) == ""
-    again = summarise(replace(study.record, made=(Look(num=5),)), study.journals)
+    again = Judged(replace(study.record, made=(Look(num=5),)), study.journals)
     assert again.arms == summary.arms
     assert summary.arm("low").comparison.difference.p == pytest.approx(
         stats.ttest_rel(LOWER[:5], BASE[:5]).pvalue
@@ -206,5 +206,5 @@ def test_records_from_before_looks_planned_the_one_at_their_end(by_hand):
 def test_looks_at_other_seeds_are_named(by_hand):
     study = by_hand({"base": BASE[:5], "low": LOWER[:5]})
     study.record_fields = {"first_seed": 13, "made": (Look(num=12, first_seed=1),)}
-    shown = text.write(study_table(summarise(study.record, study.journals)))
+    shown = text.write(study_table(Judged(study.record, study.journals)))
     assert "before these seeds, looked at 12 seeds from 1 on" in shown

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from ablate.compare.formats import text, writer
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.over_corpora import over_corpora
 from ablate.compare.table.corpora_table import over_corpora_numbers, over_corpora_table
-from ablate.compare.table.summary import summarise
 from ablate.results.verdict import Verdict
 from tests.support.studies_by_hand import ByHand
 
@@ -32,7 +32,7 @@ def on(corpus, effects, corpora=CORPORA[:3], seeds=4, noise=0.02, **fields):
 
 
 def summaries(*studies):
-    return [summarise(study.record, study.journals) for study in studies]
+    return [Judged(study.record, study.journals) for study in studies]
 
 
 def test_the_rows_over_all_are_a_t_test_over_the_means_of_corpora():

@@ -12,15 +12,14 @@ from scipy import stats
 
 from ablate import cli
 from ablate.compare import formats, plots
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.power import chances
 from ablate.compare.statistics.verdicts import judged
-from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import every_test
-from ablate.compare.table.summary import summarise
 from ablate.config.metrics import PERPLEXITY
 from ablate.engine import reading
-from ablate.results.replication import Replication
 from ablate.store import study_record
+from ablate.store.replication import Replication
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import factorial
 from tests.support.tables import written
@@ -62,8 +61,8 @@ def tuned_factorial(by_hand, num: int):
     return study
 
 
-def summary_of(study) -> Summary:
-    return summarise(study.record, study.journals)
+def summary_of(study) -> Judged:
+    return Judged(study.record, study.journals)
 
 
 def in_one_line(text: str) -> str:
@@ -164,12 +163,11 @@ def test_the_table_of_every_test_says_what_is_paired(by_hand):
 
 
 def test_pictures_pair_what_the_table_pairs(by_hand):
-    from ablate.compare.material import Material
 
-    def caption(name: str, material: Material) -> str:
-        return plots.described(material, [name])[name].caption
+    def caption(name: str, judged: Judged) -> str:
+        return plots.described(judged, [name])[name].caption
 
-    few, enough = (Material(summary_of(s), s.journals) for s in _both(by_hand))
+    few, enough = (summary_of(s) for s in _both(by_hand))
     assert "over seeds of the settings found" in caption("deltas", few)
     assert "paired over searches" in caption("deltas", enough)
     assert "over searches" in caption("interactions", enough)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.paired import t_interval
 from ablate.compare.table.study_table import study_table
-from ablate.compare.table.summary import summarise
 from ablate.config.metrics import Metric
 from ablate.store.study_record import SearchRecord
 from tests.support.tables import written
@@ -30,7 +30,7 @@ def configured(by_hand, configs, **fields):
 
 
 def notes_of(study) -> str:
-    return "\n".join(summarise(study.record, study.journals).notes)
+    return "\n".join(Judged(study.record, study.journals).notes)
 
 
 def test_what_arms_differ_in_besides_their_own_changes_is_said(by_hand):
@@ -65,13 +65,13 @@ def test_arms_of_the_same_trials_have_the_same_settings(by_hand):
     study = by_hand({"base": BASE, "other": BASE})
     trials = [replace(trial, id=f"base-{trial.seed_index}") for trial in study.trials]
     study.record_fields = {"trials": tuple(trials)}
-    text = written(summarise(study.record, study.journals))
+    text = written(Judged(study.record, study.journals))
     assert "same settings as base arm" in text and "undecided" not in text
 
 
 def test_a_setting_that_is_never_read_is_not_undecided(by_hand):
     study = by_hand({"base": BASE, "unread": BASE, "other": OTHER})
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     comparison = summary.arm("unread").comparison
     assert comparison is not None and comparison.verdict == "no verdict"
     text = written(summary)
@@ -99,10 +99,10 @@ def test_what_searches_found_is_a_table_of_rows_and_arms(by_hand):
     study = searched(
         by_hand, rows={"optimizer.rate": "Learning rate", "optimizer.inactive": "Inactive"}
     )
-    text = written(summarise(study.record, study.journals))
+    text = written(Judged(study.record, study.journals))
     found = text.split("Settings found by the searches")[1].split()
     assert " ".join(found).endswith("Learning rate 0.01235 2")
-    assert "Learning rate" in written(summarise(study.record, study.journals), "markdown")
+    assert "Learning rate" in written(Judged(study.record, study.journals), "markdown")
 
 
 def test_a_field_that_arms_search_by_rows_of_their_own_has_the_names_of_all(by_hand):
@@ -114,14 +114,14 @@ def test_a_field_that_arms_search_by_rows_of_their_own_has_the_names_of_all(by_h
         for search in study.record_fields["searches"]
     )
     study.record_fields = {"searches": tuple(searches)}
-    text = written(summarise(study.record, study.journals))
+    text = written(Judged(study.record, study.journals))
     found = " ".join(text.split("Settings found by the searches")[1].split())
     assert found.endswith("Rate of SGD / Rate of AdamW 0.01235 2")
 
 
 def test_a_search_that_is_not_over_has_found_nothing(by_hand):
     study = searched(by_hand, rows={"optimizer.rate": "Learning rate"}, chosen=None, ended=False)
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     assert summary.found == {} and "Settings found" not in written(summary)
 
 
@@ -137,7 +137,7 @@ def test_further_metrics_have_differences_and_no_verdict(by_hand):
             both = {ACCURACY.key("valid"): share, ACCURACY.key("test"): share}
             study.end(trial.trial.id, "completed", metrics={**trial.outcome.metrics, **both})
     study.record_fields = {"columns": (ACCURACY,)}
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     (shift,) = summary.arm("other").further
     deltas = 100 * np.subtract(values["other"], values["base"])
     assert shift is not None

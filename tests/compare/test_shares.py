@@ -6,10 +6,10 @@ import pytest
 from scipy import stats
 
 from ablate.compare.formats import csv as as_csv
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.shares import exact_interval, share_better
 from ablate.compare.table import numbers
 from ablate.compare.table.study_table import study_table
-from ablate.compare.table.summary import summarise
 from ablate.config.metrics import RANK
 
 
@@ -32,7 +32,7 @@ def test_an_equal_value_is_not_better():
 
 def test_the_column_stands_in_the_table_and_its_numbers_in_csv(by_hand):
     study = by_hand({"base": [4.0, 4.1, 4.2], "other": [3.9, 4.0, 4.3]})
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     table = study_table(summary)
     at = table.headings.index("better")
     assert [row[at] for row in table.rows] == ["", "2/3 [9, 99%]"]
@@ -43,7 +43,7 @@ def test_the_column_stands_in_the_table_and_its_numbers_in_csv(by_hand):
 
 def test_one_pair_has_no_share_and_a_metric_without_direction_is_lower(by_hand):
     study = by_hand({"base": [4.0], "other": [3.9]})
-    table = study_table(summarise(study.record, study.journals))
+    table = study_table(Judged(study.record, study.journals))
     assert [row[table.headings.index("better")] for row in table.rows] == ["", ""]
     study.record_fields = {"judged_by": RANK}
-    assert "lower" in study_table(summarise(study.record, study.journals)).headings
+    assert "lower" in study_table(Judged(study.record, study.journals)).headings

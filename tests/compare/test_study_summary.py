@@ -11,9 +11,7 @@ import plotly.graph_objects as go
 import pytest
 
 import ablate
-from ablate.compare.material import Material
-from ablate.compare.study_summary import opened
-from ablate.compare.table.summary import summarise
+from ablate.compare.study_summary import StudySummary
 from ablate.errors import ConfigError, MissingDependency
 from ablate.public import HOMES
 from ablate.store.study_record import SearchRecord
@@ -24,7 +22,7 @@ OTHER = (4.00, 4.03, 3.98, 4.02, 4.04)
 
 
 def summary_of(study):
-    return opened(Material(summarise(study.record, study.journals), study.journals))
+    return StudySummary(study.record, study.journals)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.store.attempt import Attempt, Kept
 from ablate.store.study_record import ArmRecord, SearchRecord
 
@@ -20,7 +20,7 @@ NOISY = (4.13, 4.08, 4.12, 4.09, 4.12)
 
 
 def summary_of(study, **options):
-    return summarise(study.record, study.journals, **options)
+    return Judged(study.record, {**study.journals}, **options)  # as they are now
 
 
 def test_a_whole_table(by_hand):
@@ -358,7 +358,7 @@ def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
     """Such as that of two models of counts: no test says how it would vary."""
     losses = {"base": [4.0, 4.25, 4.5], "less": [3.5, 3.75, 4.0], "same": [4.0, 4.25, 4.5]}
     study = by_hand({**losses, "apart": [4.0, 5.25, 6.5]})  # by 0, 1 and 2
-    compared = {arm.name: arm.comparison for arm in summarise(study.record, study.journals).arms}
+    compared = {arm.name: arm.comparison for arm in Judged(study.record, study.journals).arms}
     reasons = {name: one.reason for name, one in compared.items() if one}
     assert reasons == {"less": "no spread", "same": "same results", "apart": ""}
     assert compared["less"].delta < 0 and compared["less"].helps is None
@@ -468,7 +468,7 @@ def test_a_model_that_was_lost_before_its_evaluation_was_searched_is_not_to_run(
         fields = {"seed_index": index, "ended": True, "chosen": chosen}
         searches.append(SearchRecord(arm="judged", repeat=0, num_trials=2, **fields))
     study.record_fields = {"searches": tuple(searches)}
-    counts = summarise(study.record, study.journals).arm("judged").counts
+    counts = Judged(study.record, study.journals).arm("judged").counts
     assert (counts.planned, counts.completed, counts.missing) == (3, 2, 0)
     assert getattr(counts, reason) == 1
 
@@ -478,8 +478,8 @@ def test_a_search_of_settings_without_a_winner_leaves_nothing_to_run(by_hand):
     study.end("tried", "diverged")
     search = SearchRecord(arm="tuned", repeat=0, num_trials=1, trials=("tried",), ended=True)
     study.record_fields = {"searches": (search,)}
-    counts = summarise(study.record, study.journals).arm("tuned").counts
+    counts = Judged(study.record, study.journals).arm("tuned").counts
     assert (counts.planned, counts.diverged, counts.missing) == (3, 3, 0)
     running = replace(search, ended=False)
     study.record_fields = {"searches": (running,)}
-    assert summarise(study.record, study.journals).arm("tuned").counts.missing == 3
+    assert Judged(study.record, study.journals).arm("tuned").counts.missing == 3

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from ablate.compare.judged import Judged
 from ablate.compare.table.study_table import every_test
-from ablate.compare.table.summary import summarise
 from ablate.store.study_record import ArmRecord
 from tests.support.golden import golden
 from tests.support.tables import written
@@ -49,7 +49,7 @@ def with_holes(by_hand):
 
 
 def shown(study, **options) -> str:
-    return written(summarise(study.record, study.journals), **options)
+    return written(Judged(study.record, study.journals), **options)
 
 
 def test_a_table_says_where_its_seeds_start_if_not_at_the_first(by_hand):
@@ -116,17 +116,17 @@ def test_an_interval_that_excludes_0_without_a_verdict_is_explained(by_hand):
     alone = by_hand({name: losses[name] for name in ("base", "b")})
     both = by_hand(losses)
     note = "Undecided although the interval excludes 0: {}. Verdicts are corrected"
-    assert note.format("a, b") in " ".join(written(summarise(both.record, both.journals)).split())
-    assert "Undecided although" not in written(summarise(alone.record, alone.journals))
+    assert note.format("a, b") in " ".join(written(Judged(both.record, both.journals)).split())
+    assert "Undecided although" not in written(Judged(alone.record, alone.journals))
 
 
 def test_tokens_are_those_of_one_seed(by_hand):
     """An arm of all seeds together is built on all of them."""
     study = by_hand({"base": [4.0] * 3, "together": [3.9] * 3})
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     base, other = summary.arms
-    arms = (replace(base, tokens=5), replace(other, tokens=15, together=True))
-    assert "trained on 5 tokens a seed" in written(replace(summary, arms=arms))
+    vars(summary)["arms"] = (replace(base, tokens=5), replace(other, tokens=15, together=True))
+    assert "trained on 5 tokens a seed" in written(summary)
 
 
 def test_a_table_of_nothing(by_hand):
@@ -184,7 +184,7 @@ def test_an_arm_that_is_compared_with_another_than_the_base_arm_says_so(by_hand)
     rows = csv.DictReader(io.StringIO(shown(study, form="csv")))
     against = {row["arm"]: row["against"] for row in rows if row["split"] == "test"}
     assert against == {"base": "", "b": "base", "c": "b"}
-    table = every_test(summarise(study.record, study.journals))
+    table = every_test(Judged(study.record, study.journals))
     assert table and [row[0] for row in table.rows] == ["b", "c, less b"]
     path = shown(with_another(by_hand, design="path"))
     assert "Δ row above, test" in path and "another arm" not in path

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from ablate import papers
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.verdicts import judged
-from ablate.compare.table.summary import summarise
 from ablate.config.metrics import BITS, BRACKET_F1, PERPLEXITY, ROUGE_1
 from ablate.scores.rouge import TOKENIZERS
 from tests.support.tables import written
@@ -106,7 +106,7 @@ def published(by_hand, losses, **fields):
 
 
 def verdict_on(study) -> str:
-    return summarise(study.record, study.journals).verdicts["base", "nll", "test"]
+    return Judged(study.record, study.journals).verdicts["base", "nll", "test"]
 
 
 def close(truth: float) -> list[float]:
@@ -117,7 +117,7 @@ def test_the_table_shows_them_next_to_the_published_numbers(by_hand):
     study, truth = published(by_hand, [0.0] * 3)
     study, _ = published(by_hand, close(truth))
     assert verdict_on(study) == "reproduced"
-    text = written(summarise(study.record, study.journals))
+    text = written(Judged(study.record, study.journals))
     assert "test, next to the paper" in text and "reproduced" in text
     assert "within 1%" in " ".join(text.split())
 
@@ -126,7 +126,7 @@ def test_a_published_number_is_shown_as_it_is_printed(by_hand):
     study, _ = published(by_hand, close(math.log(109.0)))
     study.arm_fields = {"base": {"published": {"test": 109.0}}}
     study.record_fields |= {"paper": "pachitariu2013irlm", "tables": ("Table 2",)}
-    text = written(summarise(study.record, study.journals), "markdown")
+    text = written(Judged(study.record, study.journals), "markdown")
     assert "| 109.0±0.1 | 109 |" in text
 
 
@@ -163,7 +163,7 @@ def test_an_arm_whose_study_says_so_is_not_comparable(by_hand):
     assert verdict_on(study).startswith("not reproduced")
     study.arm_fields["base"]["not_comparable"] = "trained by Adam"
     assert verdict_on(study) == "not comparable: trained by Adam"
-    text = written(summarise(study.record, study.journals), "markdown")
+    text = written(Judged(study.record, study.journals), "markdown")
     assert "not comparable: trained by Adam" in text and "not reproduced:" not in text
 
 
@@ -198,7 +198,7 @@ def of_headlines(by_hand, signature):
     for seed, score in enumerate((46.7, 46.75, 46.8)):
         metrics, how = {rouge_1.key("test"): score}, {"generate.rouge": signature}
         study.end(f"base-{seed}", "completed", metrics=metrics, signatures=how)
-    return summarise(study.record, study.journals).verdicts["base", rouge_1.name, "test"]
+    return Judged(study.record, study.journals).verdicts["base", rouge_1.name, "test"]
 
 
 def test_only_rouge_of_the_words_of_lins_program_has_a_verdict(by_hand):
@@ -218,7 +218,7 @@ def test_the_treebank_that_the_user_brings_is_the_papers(by_hand):
     study.record_fields = {**where, "published_scale": True, "judged_by": f1, "level": "word"}
     for seed, score in enumerate((93.2, 93.3, 93.4)):
         study.end(f"base-{seed}", "completed", metrics={f1.key("test"): score})
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     assert summary.verdicts["base", f1.name, "test"] == "reproduced"
 
 
@@ -231,7 +231,7 @@ def test_the_same_folder_by_words_and_by_letters_is_two_corpora():
 
 def test_at_another_scale_no_published_number_is_shown(by_hand):
     study, _ = published(by_hand, [4.0] * 3, published_scale=False)
-    summary = summarise(study.record, study.journals)
+    summary = Judged(study.record, study.journals)
     assert summary.verdicts == {}
     assert "not comparable with published numbers" in written(summary)
 

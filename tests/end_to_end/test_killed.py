@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.trial import checkpoint
@@ -48,7 +48,7 @@ def found(place: Any, key: str) -> Found:
     known = journals.read_all(place.store, record.trial_ids())
     assert sorted(known) == sorted(record.trial_ids())
     table = re.sub(
-        r" *· *[\d.]+ ?\w+ of training in all", "", written(summarise(record, known), "markdown")
+        r" *· *[\d.]+ ?\w+ of training in all", "", written(Judged(record, known), "markdown")
     )
     return Found({name: outcome(known[name]) for name in known}, record.searches, table)
 

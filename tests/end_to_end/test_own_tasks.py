@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.store import journal as journals
 from ablate.store import study_record
 from tests.end_to_end.conftest import PATIENCE
@@ -20,7 +20,7 @@ def table_of(place, key: str) -> str:
     """The study's table, without the time that it took."""
     record = study_record.read(place.store, key)
     known = journals.read_all(place.store, record.trial_ids())
-    table = written(summarise(record, known), "markdown")
+    table = written(Judged(record, known), "markdown")
     return re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", table)
 
 

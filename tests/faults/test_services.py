@@ -92,7 +92,8 @@ def test_mlflow_that_answers_500_or_stalls(workspace, sick, report, stalls) -> N
     place = open_workspace(str(workspace.folder), mlflow=sick)
     start = time.monotonic()
     ended = run_study(study(), "s", place, RunOptions(local=True, quiet=True))
-    assert {j.status for j in ended.journals.values()} == {"completed"} and len(ended.journals) == 4
+    known = ended.summary.journals
+    assert {j.status for j in known.values()} == {"completed"} and len(known) == 4
     assert Sick.requests and "4 trials" in ended.unrecorded
     what = "stalls" if stalls else "answers 500"
     report(f"MLflow {what} all the time", "no epoch; records wait", time.monotonic() - start)

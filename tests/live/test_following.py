@@ -189,7 +189,7 @@ def test_other_lines_are_sent_whole():
 
 def test_curves_have_500_points_at_most_and_say_so(served, place):
     place.grow("mos-3", 1200)
-    figure = figures.one(served.study(KEY).source.material, "progress")
+    figure = figures.one(served.study(KEY).source.judged, "progress")
     assert figure is not None
     (series,) = figure.panels[0].series
     assert len(series.x) == 500 and series.x[0] == 1 and series.x[-1] == 1200

@@ -12,7 +12,7 @@ from ablate.store.study_record import SearchRecord
 from tests.live.test_pages import cells
 from tests.support.live_pages import KEY, Client, Place
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of
+from tests.support.whole_study import judged_of
 
 
 def test_a_table_of_many_arms_is_shown_by_page(tmp_path):
@@ -47,7 +47,7 @@ def of_a_search(num: int) -> ByHand:
 
 def test_parallel_coordinates_are_of_the_best_500_trials():
     study = of_a_search(700)
-    figure = search.described(material_of(study))
+    figure = search.described(judged_of(study))
     (panel,) = figure.panels
     assert panel.title == "base: 700 trials, 700 completed, the best 500 drawn"
     drawn = {row[1] for row in figure.table.rows}
@@ -57,7 +57,7 @@ def test_parallel_coordinates_are_of_the_best_500_trials():
 
 
 def test_a_history_has_a_bounded_number_of_dots_and_says_so():
-    figure = figures.one(material_of(of_a_search(700)), "history")
+    figure = figures.one(judged_of(of_a_search(700)), "history")
     dots, best = figure.panels[0].series
     assert (len(dots.x), len(best.x)) == (500, 500)
     assert "at most 500 of its points, and each panel 500 of its dots" in figure.caption

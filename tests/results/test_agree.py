@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ablate.compare.across.query import ask
+from ablate.compare.judged import Judged
 from ablate.compare.table.rows import ArmSummary
-from ablate.compare.table.summary import summarise
 from ablate.config.identity import Parent, Trial
 from ablate.config.metrics import BITS, MORE_PARAMETERS, PERPLEXITY, Metric
 from ablate.record.mirror.syncing import Mirror, update_mirror
@@ -168,7 +168,7 @@ def study(name: str, trials: list[PlannedTrial], **more: Any) -> StudyRecord:
 
 def expected(record: StudyRecord, known: dict[str, Journal]) -> dict[tuple[str, str], tuple]:
     """What the table says: (arm, split) -> num, mean, spread, loss, parameters, published."""
-    summary = summarise(record, known)
+    summary = Judged(record, known)
     return {
         (arm.name, split): (
             cell.num,
@@ -298,7 +298,7 @@ def lost(mirror: Mirror, record: StudyRecord) -> dict[tuple[str, str], int]:
 def not_there(record: StudyRecord, known: dict[str, Journal]) -> dict[tuple[str, str], int]:
     """(arm, split) -> how many results of the arm there are not, although the split was read."""
     counts: dict[tuple[str, str], int] = {}
-    for arm in summarise(record, known).arms:
+    for arm in Judged(record, known).arms:
         for split in record.metric.splits:
             num = len(arm.losses.get(split, {}))
             unread = sum(is_unread(known.get(t), record.metric, split) for t in arm.trials)

@@ -12,8 +12,8 @@ from ablate.commands.plan import show_plan
 from ablate.commands.report import report
 from ablate.commands.status import show_status
 from ablate.commands.table import show_table
-from ablate.compare.material import open_parts, open_study
 from ablate.compare.page import sections_of
+from ablate.compare.study_summary import open_parts, open_study
 from ablate.data import own
 from ablate.engine.drive import RunOptions
 from ablate.errors import ConfigError, StudyError, TrialError

@@ -12,9 +12,9 @@ from ablate.commands.plot import Files, plot
 from ablate.commands.report import report
 from ablate.commands.status import show_status
 from ablate.commands.table import show_table
-from ablate.compare.material import open_parts, open_study
 from ablate.compare.page import sections_of
 from ablate.compare.publishing import publish
+from ablate.compare.study_summary import open_parts, open_study
 from ablate.errors import ConfigError, StudyError
 from ablate.study.designs import table
 from ablate.study.overrides import Overrides, overridden

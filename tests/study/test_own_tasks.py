@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ablate import run, smoke
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.config import tasks
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.store import journal as journals
@@ -41,7 +41,7 @@ def example(name: str) -> Path:
 def markdown(workspace, key: str) -> str:
     """The study's table, without the time that it took."""
     record = study_record.read(workspace.store, key)
-    summary = summarise(record, journals.read_all(workspace.store, record.trial_ids()))
+    summary = Judged(record, journals.read_all(workspace.store, record.trial_ids()))
     return re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", written(summary, "markdown"))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ablate.compare.material import open_study
+from ablate.compare.study_summary import open_study
 from ablate.compare.table.study_table import study_table
 from ablate.errors import StudyError
 from ablate.results.copied import copied_from
@@ -76,7 +76,7 @@ def test_each_winner_is_trained_on_seeds_of_its_own_and_the_rule_of_searches_hol
             of_winner = [t for t in own if (t.seed - 1) // 3 == repeat]
             found = {tuple(t.config.flat[field] for field in FIELDS) for t in of_winner}
             assert found == {tuple(winner.config[field] for field in FIELDS)}
-    summary = open_study(workspace.store, "q@listed").summary
+    summary = open_study(workspace.store, "q@listed")
     assert summary.replication.by_search
     assert summary.arm("two").comparison.difference.num_pairs == 3
 
@@ -85,7 +85,7 @@ def test_below_three_searches_there_is_no_verdict(workspace, space):
     study = study_of(space)
     run(study, workspace, "search")
     run(study, workspace, "listed")
-    summary = open_study(workspace.store, "q@listed").summary
+    summary = open_study(workspace.store, "q@listed")
     assert summary.arm("two").comparison.verdict == Verdict.WITHHELD
     notes = " ".join(study_table(summary).cautions)
     assert "its settings were found by 1 search of search" in notes
@@ -109,7 +109,7 @@ def test_winners_copied_by_hand_bring_no_verdicts_back(workspace, space, changed
     run(study_of(space, repeats=3), workspace, "search")
     adapt = listed_by_hand(workspace, **({"training.window": 15} if changed else {}))
     run(study_of(space, adapt=adapt), workspace, "listed")
-    summary = open_study(workspace.store, "q@listed").summary
+    summary = open_study(workspace.store, "q@listed")
     assert (summary.replication.num_searches == 1) == (not changed)
     verdict = summary.arm("two").comparison.verdict
     assert (verdict == Verdict.WITHHELD) == (not changed)
@@ -172,7 +172,7 @@ def test_what_began_before_the_search_is_no_copy(workspace, space):
 
 def test_settings_of_a_search_that_is_not_on_record_have_no_verdict_either(workspace, space):
     run(study_of(space, searched=True), workspace, "listed")
-    summary = open_study(workspace.store, "q@listed").summary
+    summary = open_study(workspace.store, "q@listed")
     assert summary.arm("two").comparison.verdict == Verdict.WITHHELD
     assert "a search that is not on record" in " ".join(study_table(summary).cautions)
 

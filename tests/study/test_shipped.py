@@ -20,9 +20,9 @@ from ablate.config.sections import CorpusConfig
 from ablate.data import kinds
 from ablate.data.texts import BUILT_IN
 from ablate.model.assemble import count_parameters
-from ablate.results.replication import MIN_SEARCHES
 from ablate.space import space
 from ablate.store import journal as journals
+from ablate.store.replication import MIN_SEARCHES
 from ablate.study.arms import arm_values
 from ablate.study.chains import chains
 from ablate.study.file import load

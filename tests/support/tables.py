@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ablate.compare import formats
+from ablate.compare.judged import Judged
 from ablate.compare.table import numbers, provenance
-from ablate.compare.table.rows import Summary
 from ablate.compare.table.study_table import study_table
 
 KEY = "0123456789abcdef"
 
 
-def written(summary: Summary, form: str = "text", other_scales=(), **options) -> str:
+def written(summary: Judged, form: str = "text", other_scales=(), **options) -> str:
     """Format a table as `ablate table` does; `options` are those of the writer."""
     if formats.is_exact(form):
         return formats.writer(form).write(numbers.arms(summary, KEY))

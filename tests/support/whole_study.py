@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from ablate.compare.material import Material
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.store.epoch import Epoch
 from ablate.store.study_record import SearchRecord
 from ablate.study.designs import factorial
@@ -66,5 +65,5 @@ def searched(study: ByHand, arm: str, draws: random.Random) -> SearchRecord:
     return SearchRecord(arm=arm, repeat=0, num_trials=5, trials=tuple(ids), chosen=ids[0])
 
 
-def material_of(study: ByHand) -> Material:
-    return Material(summarise(study.record, study.journals), study.journals)
+def judged_of(study: ByHand) -> Judged:
+    return Judged(study.record, study.journals)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from ablate import Arm, Metric, Scale, Study, table, task
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.config import tasks
 from ablate.errors import StudyError
 from ablate.store import journal as journals
@@ -61,7 +61,7 @@ def run(asked: Study, workspace) -> tuple[list[str], list[str]]:
     local.run(scheduled(asked, workspace, notes), order_in(workspace))
     record = study_record.read(workspace.store, "q@s")
     known = journals.read_all(workspace.store, record.trial_ids())
-    return notes.notes, list(summarise(record, known).notes)
+    return notes.notes, list(Judged(record, known).notes)
 
 
 def test_only_what_trains_is_compiled_and_ids_stay(data):

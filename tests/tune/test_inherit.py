@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ablate.commands.plan import show_plan
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.errors import AblateError
 from ablate.store import journal as journals
 from ablate.store import study_record
@@ -314,7 +314,7 @@ def test_the_table_says_what_is_behind_an_heir_s_settings(workspace, space):
         "dual inherited the best settings of plain and searched only 'Dual drop', in 5 trials "
         "of its own; 10 trials are behind its settings, 5 behind those of plain."
     )
-    assert note in summarise(record, stored).notes
+    assert note in Judged(record, stored).notes
 
 
 def test_a_record_of_before_has_nobody_who_inherits(workspace, space):

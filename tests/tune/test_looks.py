@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ablate.compare.material import open_study
+from ablate.compare.study_summary import open_study
 from ablate.config.identity import Trial
 from ablate.engine.board import Board
 from ablate.errors import StudyError
@@ -94,11 +94,11 @@ def test_an_arm_that_is_decided_trains_no_more_and_the_base_does(workspace):
     assert seeds_of(ran, "much") == [1, 2, 3, 4, 5]
     assert seeds_of(ran, "same") == seeds_of(ran, "base") == [*range(1, 13)]
     assert looks_made(workspace) == [*LOOKS]
-    material = open_study(workspace.store, "q")
-    assert material.summary.whole
-    assert material.record.arm("much").stopped_at == 5
-    assert material.summary.arm("much").comparison.verdict == "better"
-    assert all(look.time and look.table for look in material.record.made)
+    judged = open_study(workspace.store, "q")
+    assert judged.whole
+    assert judged.record.arm("much").stopped_at == 5
+    assert judged.arm("much").comparison.verdict == "better"
+    assert all(look.time and look.table for look in judged.record.made)
 
 
 def test_the_base_stops_when_every_arm_is_decided(workspace):
@@ -149,7 +149,7 @@ def test_a_killed_run_resumes_to_the_same_table(workspace, tmp_path, data, kille
     assert {trial.id for trial in first + rest} == {trial.id for trial in whole}
     assert len(first) + len(rest) == len(whole)
     ours, theirs = (open_study(each.store, "q") for each in (workspace, other))
-    assert ours.summary.arms == theirs.summary.arms
+    assert ours.arms == theirs.arms
     made = [[(look.num, look.table) for look in each.record.made] for each in (ours, theirs)]
     assert made[0] == made[1]
     assert run(study_of(), workspace) == []
@@ -173,14 +173,14 @@ def test_a_failed_seed_costs_a_pair_and_a_retry_is_another_look(workspace):
 
 def test_raised_seeds_are_judged_at_any_time(workspace):
     run(study_of(seeds=3, looks=()), workspace)
-    assert str(open_study(workspace.store, "q").summary.looks) == ""
+    assert str(open_study(workspace.store, "q").looks) == ""
     run(study_of(seeds=5, looks=()), workspace)
     run(study_of(seeds=12, looks=()), workspace)
-    summary = open_study(workspace.store, "q").summary
+    summary = open_study(workspace.store, "q")
     assert str(summary.looks) == "looked at 3, 5, 12 seeds; 3 were planned"
     assert summary.arm("much").comparison.verdict == "better"
     run(study_of(seeds=12, looks=()), workspace)  # running it again hides nothing
-    again = open_study(workspace.store, "q").summary
+    again = open_study(workspace.store, "q")
     assert (str(again.looks), again.arms) == (str(summary.looks), summary.arms)
 
 
@@ -190,14 +190,14 @@ def test_a_plan_that_is_made_after_a_look_is_none(workspace):
     record = study_record.read(workspace.store, KEY)
     assert record.looks == (5, 12)
     run(study_of(seeds=14, looks=(5, 8, 14)), workspace)
-    looks = open_study(workspace.store, "q").summary.looks
+    looks = open_study(workspace.store, "q").looks
     assert str(looks) == "looked at 5, 12, 14 seeds; 5, 12 were planned"
 
 
 def test_before_the_first_look_the_plan_may_change(workspace):
     run(study_of(seeds=5, looks=()), workspace, most=4)
     run(study_of(seeds=8, looks=()), workspace)
-    assert str(open_study(workspace.store, "q").summary.looks) == ""
+    assert str(open_study(workspace.store, "q").looks) == ""
 
 
 def test_an_old_record_was_looked_at_when_it_was_whole(workspace):
@@ -214,7 +214,7 @@ def test_looks_at_other_seeds_are_kept_for_the_reader(workspace):
     run(study_of(seeds=5, looks=(), first_seed=20), workspace)
     record = study_record.read(workspace.store, KEY)
     assert [(look.num, look.first_seed) for look in record.made] == [(5, 1), (5, 20)]
-    assert str(open_study(workspace.store, "q").summary.looks) == ""
+    assert str(open_study(workspace.store, "q").looks) == ""
 
 
 def test_in_a_factorial_all_arms_train_until_every_effect_is_decided(workspace):
@@ -240,7 +240,7 @@ def test_searches_of_a_decided_arm_do_not_start(workspace, tmp_path):
     started = {arm: [s.repeat for s in record.searches_of(arm) if s.trials] for arm in EFFECTS}
     assert started["much"] == [0, 1, 2]
     assert started["same"] == started["base"] == [*range(5)]
-    summary = open_study(workspace.store, "q").summary
+    summary = open_study(workspace.store, "q")
     assert summary.whole
     assert summary.arm("much").comparison.verdict == "better"
     assert (summary.arm("much").counts.planned, summary.arm("same").counts.planned) == (6, 10)
@@ -253,9 +253,9 @@ def test_a_table_without_verdicts_is_no_look(workspace, tmp_path):
     assert study_record.read(workspace.store, KEY).made == ()
     run(searched(tmp_path, repeats=3, looks=()), workspace)
     assert looks_made(workspace) == [3]
-    assert str(open_study(workspace.store, "q").summary.looks) == ""
+    assert str(open_study(workspace.store, "q").looks) == ""
     run(searched(tmp_path, repeats=4, looks=()), workspace)
-    looks = open_study(workspace.store, "q").summary.looks
+    looks = open_study(workspace.store, "q").looks
     assert str(looks) == "looked at 3, 4 searches; 3 were planned"
 
 

@@ -17,9 +17,10 @@ from ablate.compare.across import query as queries
 from ablate.compare.across import side_by_side as beside
 from ablate.compare.across.query import MirrorDamaged
 from ablate.compare.formats import Table
-from ablate.compare.material import open_study
 from ablate.compare.shown import Answer
-from ablate.compare.table.claimed import claims_of_studies
+from ablate.compare.statistics.claims import claims
+from ablate.compare.study_summary import open_study
+from ablate.compare.table.claimed import of_claims
 from ablate.errors import ConfigError
 from ablate.record.mirror.syncing import Mirror, duckdb, update_mirror
 from ablate.store import study_record
@@ -77,7 +78,7 @@ def side_by_side(workspace: Workspace, names: Sequence[str], split: str | None =
             table = read(mirror)
         except MirrorDamaged:  # or another process has replaced its files since
             table, _ = _ask(workspace, read)
-        claimed = claims_of_studies(workspace.store, names, split)
+        claimed = _claims(workspace, names, split)
         return replace(table, further=[*table.further, *claimed])
 
     # The numbers alone need no study to be opened.
@@ -102,8 +103,17 @@ def _verdicts(workspace: Workspace, key: str) -> Mapping[tuple[str, str, str], s
     """The verdicts on a study's published numbers; none if the store does not have its trials."""
     if not study_record.exists(workspace.store, key):
         return {}
-    material = open_study(workspace.store, key)
-    return material.summary.verdicts if material.journals else {}
+    judged = open_study(workspace.store, key)
+    return judged.verdicts if judged.journals else {}
+
+
+def _claims(workspace: Workspace, names: Sequence[str], split: str | None) -> list[Table]:
+    """A table for each study that has a claim; other studies, and papers, have no such table."""
+    known = study_record.names(workspace.store)
+    keys = dict.fromkeys(k for name in names for k in known if name in (k, k.split("@")[0]))
+    every = {key: claims(open_study(workspace.store, key)) for key in keys}
+    rows = {key: [c for c in own if split in (None, c.split)] for key, own in every.items()}
+    return [of_claims(own, key) for key, own in rows.items() if own]
 
 
 def _ask(workspace: Workspace, work: Callable[[Any], T]) -> tuple[T, tuple[str, ...]]:

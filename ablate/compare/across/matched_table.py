@@ -24,8 +24,8 @@ from ablate.compare.table.notes import cut_intervals
 from ablate.compare.text.figures import NONE, signed
 from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
-from ablate.results.replication import counted
 from ablate.results.verdict import Verdict, of_loss
+from ablate.store.replication import counted
 
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"

@@ -26,7 +26,7 @@ from ablate.record.mirror import views
 from ablate.record.mirror.files import Damaged
 from ablate.record.mirror.syncing import Mirror, duckdb
 from ablate.record.mirror.writing import literal
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 
 T = TypeVar("T")
 READING = ("SELECT", "EXPLAIN")

@@ -26,9 +26,9 @@ from ablate.errors import ConfigError, RecordError, unknown
 from ablate.record.mirror.arms import ARM_COLUMNS, metric_of
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import rows_of
-from ablate.results.replication import counted
 from ablate.results.verdict import not_comparable
 from ablate.store import study_record
+from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
 OF_STUDY = "_arms WHERE study_key = $1 ORDER BY arm, split DESC"

@@ -11,53 +11,51 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ablate.compare.judged import Judged
 from ablate.config.registry import LISTED_SLOTS
-from ablate.store.journal import Journal
-from ablate.store.study_record import ArmRecord, StudyRecord
+from ablate.store.study_record import ArmRecord
 
 Values = Mapping[str, Any]
 Configs = Mapping[str, Mapping[int, Values]]  # by stage, in their order, and seed index
 
 
-def differences(record: StudyRecord, journals: Mapping[str, Journal]) -> dict[str, str]:
+def differences(judged: Judged) -> dict[str, str]:
     """For each arm, its recipe and values where they differ from those of the base arm."""
-    base = record.arm(record.base_arm)
-    base_configs = _configs(record, journals, base.name)
+    base = judged.record.arm(judged.record.base_arm)
+    base_configs = _configs(judged, base.name)
     texts = {}
-    for arm in record.arms:
+    for arm in judged.record.arms:
         parts = [f"recipe {arm.recipe}"] if arm.recipe not in ("", base.recipe) else []
-        parts += _changed(record, journals, arm, base_configs) if arm is not base else []
+        parts += _changed(judged, arm, base_configs) if arm is not base else []
         texts[arm.name] = "; ".join(parts) or "nothing"
     of_base = f"recipe {base.recipe}, " if base.recipe else ""
     return {**texts, base.name: f"the base arm: {of_base}its values are below"}
 
 
-def base_values(record: StudyRecord, journals: Mapping[str, Journal]) -> list[list[str]]:
+def base_values(judged: Judged) -> list[list[str]]:
     """Every field of the base arm's first training, and its value."""
-    trained = _configs(record, journals, record.base_arm).get("train", {})
+    trained = _configs(judged, judged.record.base_arm).get("train", {})
     first = next(iter(trained.values()), {})
     return [[name, json.dumps(value)] for name, value in sorted(first.items())]
 
 
-def _configs(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> Configs:
+def _configs(judged: Judged, arm: str) -> Configs:
     configs: dict[str, dict[int, Values]] = {}
-    for trial in record.trials_of(arm):
-        journal = journals.get(trial.id)
+    for trial in judged.record.trials_of(arm):
+        journal = judged.journals.get(trial.id)
         if journal is not None and journal.config:
             configs.setdefault(trial.stage, {})[trial.seed_index] = journal.config
     return configs
 
 
-def _changed(
-    record: StudyRecord, journals: Mapping[str, Journal], arm: ArmRecord, base: Configs
-) -> list[str]:
+def _changed(judged: Judged, arm: ArmRecord, base: Configs) -> list[str]:
     """What each stage changes. Seeds whose changes differ, as after several searches, are listed
     separately."""
-    own = _configs(record, journals, arm.name)
+    own = _configs(judged, arm.name)
     if not own:
         changes = ", ".join(f"{name} = {json.dumps(value)}" for name, value in arm.changes.items())
         return [f"nothing trained yet; the study asks for: {changes or 'nothing'}"]
-    seeds = {(t.stage, t.seed_index): t.seed for t in record.trials_of(arm.name)}
+    seeds = {(t.stage, t.seed_index): t.seed for t in judged.record.trials_of(arm.name)}
     parts = []
     earlier: Mapping[int, Values] = {}  # the configs of the stage before
     mentioned: Mapping[int, Values] = {}  # the differences of the stages before

@@ -1,6 +1,6 @@
 """Figures of a study: each a file of this folder that describes one, as data.
 
-described(material)   the `Figure`, or None if the study has nothing to show
+described(judged)     the `Figure`, or None if the study has nothing to show
 NEEDS                 what a study needs to have this figure
 
 `static.py` draws what is described.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ablate.errors import ConfigError, unknown
 
 if TYPE_CHECKING:
-    from ablate.compare.material import Material
+    from ablate.compare.judged import Judged
     from ablate.compare.plots.figure import Figure
 
 NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search")
@@ -30,7 +30,7 @@ def get(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def described(material: Material, names: Sequence[str] = NAMES) -> dict[str, Figure]:
+def described(judged: Judged, names: Sequence[str] = NAMES) -> dict[str, Figure]:
     """The figures that this study has something for."""
-    figures = {name: get(name).described(material) for name in names}
+    figures = {name: get(name).described(judged) for name in names}
     return {name: figure for name, figure in figures.items() if figure is not None}

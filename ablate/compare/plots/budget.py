@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics.curves import BudgetCurve, BudgetPoint, budget_curves
 from ablate.config.metrics import Metric
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 
 MOST_BANDS = 2  # more hide each other
 NEEDS = "a search"
 
 
-def described(material: Material) -> fig.Figure | None:
+def described(judged: Judged) -> fig.Figure | None:
     """Bold: over all choices of N trials. Thin steps: each search as it went."""
-    every, metric = budget_curves(material.record, material.journals), material.summary.metric
+    every, metric = budget_curves(judged), judged.metric
     curves = [curve for curve in every if len(curve.expected) > 1][: style.MAX_LINES]
     if not curves:
         return None

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.statistics import paired as statistics
@@ -23,15 +23,15 @@ NEEDS = "trials of two epochs or more"
 Curve = tuple[list[float], list[float], list[float]]  # mean, lowest, highest, by epoch
 
 
-def described(material: Material) -> fig.Figure | None:
+def described(judged: Judged) -> fig.Figure | None:
     """All arms in one plot if they can be distinguished, otherwise each in its own panel."""
-    curves, summary = _curves(material), material.summary
+    curves = _curves(judged)
     if not curves:
         return None
-    shown = {name: curves[name] for name in chosen.arms([*curves], MOST_ARMS, material)}
+    shown = {name: curves[name] for name in chosen.arms([*curves], MOST_ARMS, judged)}
     x = fig.Axis("epoch", numbers="whole")
-    y = _value_axis([*shown.values()], summary.metric, f"{summary.unit} of valid")
-    caption = _caption(y.log) + chosen.left_out([*curves], MOST_ARMS, material)
+    y = _value_axis([*shown.values()], judged.metric, f"{judged.unit} of valid")
+    caption = _caption(y.log) + chosen.left_out([*curves], MOST_ARMS, judged)
     about: Any = {"title": "Learning curves", "caption": caption}
     if len(shown) <= style.MAX_LINES:
         lines = [
@@ -40,7 +40,7 @@ def described(material: Material) -> fig.Figure | None:
         ]
         return fig.Figure(**about, panels=[fig.Panel(x=x, y=y, marks=lines, names="ends")])
     height = 1.65 * -(-len(shown) // COLUMNS) + 0.3
-    panels = [*_panels(shown, material.record.base_arm, x, y)]
+    panels = [*_panels(shown, judged.record.base_arm, x, y)]
     size: Any = {"width": 7.6, "height": height, "columns": COLUMNS}
     return fig.Figure(**about, panels=panels, **size, shared="xy")
 
@@ -63,17 +63,17 @@ def _panels(
         )
 
 
-def _curves(material: Material) -> dict[str, Curve]:
+def _curves(judged: Judged) -> dict[str, Curve]:
     """The curves of two epochs or more, by arm."""
-    completed = {trial for summary in material.summary.arms for trial in summary.trials}
-    parents = {trial.id: trial.parents for trial in material.record.trials}
+    completed = {trial for arm in judged.arms for trial in arm.trials}
+    parents = {trial.id: trial.parents for trial in judged.record.trials}
     seeds: dict[str, list[list[float]]] = defaultdict(list)
-    for trial in material.record.trials:
-        losses = _epochs(trial.id, parents, material) if trial.id in completed else []
+    for trial in judged.record.trials:
+        losses = _epochs(trial.id, parents, judged) if trial.id in completed else []
         if trial.final and losses:
             seeds[trial.arm].append(losses)
-    show = material.summary.metric.show
-    curves = {arm.name: _curve(seeds[arm.name], show) for arm in material.record.arms}
+    show = judged.metric.show
+    curves = {arm.name: _curve(seeds[arm.name], show) for arm in judged.record.arms}
     return {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
 
 
@@ -107,13 +107,13 @@ def _curve(seeds: Sequence[Sequence[float]], show: Callable[[float], float]) -> 
     )
 
 
-def _epochs(final: str, parents: Mapping[str, Sequence[str]], material: Material) -> list[float]:
+def _epochs(final: str, parents: Mapping[str, Sequence[str]], judged: Judged) -> list[float]:
     """Losses on validation by epoch, over the stages that led to a trial, one after another."""
     chain = [final]
     while len(parents.get(chain[0], ())) == 1:  # a trial of several parents has no one past
         chain.insert(0, parents[chain[0]][0])
-    journals = [material.journals[trial] for trial in chain if trial in material.journals]
-    metric = material.summary.metric
+    journals = [judged.journals[trial] for trial in chain if trial in judged.journals]
+    metric = judged.metric
     losses = (metric.loss_of(e.metrics, "valid") for journal in journals for e in journal.epochs)
     return [loss for loss in losses if loss is not None]
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ablate.compare.formats import Table, table_of
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.table import columns
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.text.figures import changed
 from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
-from ablate.results.replication import plural
+from ablate.store.replication import plural
 
 MOST_ARMS = 60  # rows
 FARTHEST = 6  # medians from 0; values beyond are cut off, with an arrow, so that others are visible
@@ -29,22 +29,21 @@ BETTER = {
 }
 
 
-def described(material: Material) -> fig.Figure | None:
+def described(judged: Judged) -> fig.Figure | None:
     """A row for each arm; filled if the corrected test decides, hollow if not."""
-    summary = material.summary
-    compared = _compared(summary)
-    shown = [compared[name] for name in chosen.arms([*compared], MOST_ARMS, material)]
+    compared = _compared(judged)
+    shown = [compared[name] for name in chosen.arms([*compared], MOST_ARMS, judged)]
     if not shown:
         return None
-    metric, digits = summary.metric, columns.decimals(summary)
+    metric, digits = judged.metric, columns.decimals(judged)
     better, reach = BETTER[metric.better], _reach([each for _, each in shown], metric)
     before = "the row above" if len(shown) == len(compared) else "the arm before it"
-    against = before if material.record.design == "path" else material.record.base_arm
-    difference = f"{_of(metric)} of {summary.split}, {_from(metric)} {against}"
+    against = before if judged.record.design == "path" else judged.record.base_arm
+    difference = f"{_of(metric)} of {judged.split}, {_from(metric)} {against}"
     table = [[a.name, columns.delta(a, metric, digits), columns.verdict(a)] for a, _ in shown]
     texts = {name: "\n".join([name, *others]) for name, *others in table}
     rows = [*enumerate(reversed(shown))]  # from the bottom, so that the first arm is at the top
-    names = [*enumerate(reversed(_names([arm.name for arm, _ in shown], summary)))]
+    names = [*enumerate(reversed(_names([arm.name for arm, _ in shown], judged)))]
     panel = fig.Panel(
         x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
         y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
@@ -57,10 +56,10 @@ def described(material: Material) -> fig.Figure | None:
     )
     return fig.Figure(
         title="What each arm bought",
-        caption=_caption(material) + chosen.left_out([*compared], MOST_ARMS, material),
+        caption=_caption(judged) + chosen.left_out([*compared], MOST_ARMS, judged),
         panels=[panel],
         height=1.1 + 0.27 * len(rows),
-        own_table=_numbers(table, [each for _, each in shown], difference, summary),
+        own_table=_numbers(table, [each for _, each in shown], difference, judged),
     )
 
 
@@ -77,28 +76,28 @@ def _numbers(
     rows: Sequence[Sequence[str]],
     comparisons: Sequence[Comparison],
     difference: str,
-    summary: Summary,
+    judged: Judged,
 ) -> Table:
     """The figure in numbers, with the difference of each pair."""
-    metric, digits = summary.metric, columns.decimals(summary)
+    metric, digits = judged.metric, columns.decimals(judged)
     pairs = [
         ", ".join(changed(metric, metric.change(d), None, digits) for d in each.difference.deltas)
         for each in comparisons
     ]
-    each = f"each {summary.replication.unit}"
+    each = f"each {judged.replication.unit}"
     body = [[*row, own] for row, own in zip(rows, pairs, strict=True)]
     return table_of(["arm", difference, "verdict", each], body, left=["verdict", each])
 
 
-def _compared(summary: Summary) -> dict[str, tuple[ArmSummary, Comparison]]:
+def _compared(judged: Judged) -> dict[str, tuple[ArmSummary, Comparison]]:
     """The arms that have a comparison, by name."""
-    pairs = ((arm, arm.comparison) for arm in summary.arms)
+    pairs = ((arm, arm.comparison) for arm in judged.arms)
     return {arm.name: (arm, comparison) for arm, comparison in pairs if comparison is not None}
 
 
-def _names(arms: Sequence[str], summary: Summary) -> list[str]:
+def _names(arms: Sequence[str], judged: Judged) -> list[str]:
     """The arms' names, each with the arm that it is compared with, unless the axis names that."""
-    elsewhere = columns.elsewhere_noted(summary)
+    elsewhere = columns.elsewhere_noted(judged)
     if not elsewhere:
         return labels(arms)
     others = dict(zip(elsewhere, labels([*elsewhere.values()], 18), strict=True))
@@ -149,12 +148,12 @@ def _row(row: int, comparison: Comparison, reach: float, about: str) -> Iterator
         yield at(delta, marker=form, size=6, hollow=hollow)
 
 
-def _caption(material: Material) -> str:
+def _caption(judged: Judged) -> str:
     """Describe the differences, their intervals and the marks."""
-    summary, replication = material.summary, material.summary.replication
-    base = "the arm before" if material.record.design == "path" else "the base arm"
-    other = ", or from the one in brackets," if columns.elsewhere_noted(summary) else ""
-    percent = f"{100 * (1 - summary.alpha):g}%"
+    replication = judged.replication
+    base = "the arm before" if judged.record.design == "path" else "the base arm"
+    other = ", or from the one in brackets," if columns.elsewhere_noted(judged) else ""
+    percent = f"{100 * (1 - judged.alpha):g}%"
     paired = f"Differences from {base}{other} with {percent} intervals, paired over"
     dots = f"Dots: each {replication.unit}."
     if replication.of_settings_found:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import itertools
 
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import shared_seeds
-from ablate.compare.statistics.design import Design, design_of
+from ablate.compare.statistics.design import Design
 from ablate.compare.statistics.possible import within
 from ablate.compare.text.labels import labels
-from ablate.results.replication import counted, plural
+from ablate.store.replication import counted, plural
 
 MOST = 12  # pairs of factors in one plot
 NEEDS = "a factorial design that is done"
 
 
-def described(material: Material) -> fig.Figure | None:
+def described(judged: Judged) -> fig.Figure | None:
     """A panel for each pair of factors: mean and interval, by level."""
-    summary = material.summary
-    design = design_of(material.record, [arm.name for arm in summary.arms])
-    if design is None or not design.balanced or not all(arm.values for arm in summary.arms):
+    design = judged.design
+    if design is None or not design.balanced or not all(arm.values for arm in judged.arms):
         return None
     pairs = [*itertools.combinations(design.factors, 2)]
     if not pairs:
@@ -30,8 +29,8 @@ def described(material: Material) -> fig.Figure | None:
     wide = min(3, len(pairs))  # panels in a row
     return fig.Figure(
         title="Interactions",
-        caption=_caption(material, len(pairs)),
-        panels=[_panel(material, design, a, b) for a, b in pairs[:MOST]],
+        caption=_caption(judged, len(pairs)),
+        panels=[_panel(judged, design, a, b) for a, b in pairs[:MOST]],
         width=2.5 * wide + 0.6 if wide > 1 else 4.5,
         height=2.6 * -(-len(pairs[:MOST]) // wide),
         columns=wide,
@@ -39,25 +38,25 @@ def described(material: Material) -> fig.Figure | None:
     )
 
 
-def _panel(material: Material, design: Design, a: str, b: str) -> fig.Panel:
+def _panel(judged: Judged, design: Design, a: str, b: str) -> fig.Panel:
     """A line for each level of the second factor, over those of the first."""
-    summary, levels = material.summary, design.levels[a]
+    levels = design.levels[a]
     lines = [
-        _line(material, design, [{a: at, b: level} for at in levels], index, f"{b}: {level}")
+        _line(judged, design, [{a: at, b: level} for at in levels], index, f"{b}: {level}")
         for index, level in enumerate(design.levels[b])
     ]
     ticks = [*enumerate(labels([*levels], 14))]
     x = fig.Axis(a, (-0.3, len(levels) - 0.7), ticks=ticks)
-    y = fig.Axis(f"{summary.unit} of {summary.split}")
+    y = fig.Axis(f"{judged.unit} of {judged.split}")
     return fig.Panel(x=x, y=y, marks=lines, names="legend")
 
 
 def _line(
-    material: Material, design: Design, at: list[dict[str, str]], index: int, name: str
+    judged: Judged, design: Design, at: list[dict[str, str]], index: int, name: str
 ) -> fig.Series:
-    metric = material.summary.metric
+    metric = judged.metric
     show = metric.show
-    cells = [_cell(material, design, each) for each in at]
+    cells = [_cell(judged, design, each) for each in at]
     # A t interval may leave what the metric can be.
     ends = [
         within((low, high), metric.range)
@@ -74,26 +73,25 @@ def _line(
     )
 
 
-def _cell(material: Material, design: Design, at: dict[str, str]) -> tuple[float, float]:
+def _cell(judged: Judged, design: Design, at: dict[str, str]) -> tuple[float, float]:
     """The mean nats over the arms at these levels, and half its interval."""
-    summary = material.summary
     chosen = [
         arm
-        for arm, levels in zip(summary.arms, design.arms, strict=True)
+        for arm, levels in zip(judged.arms, design.arms, strict=True)
         if all(levels[factor] == level for factor, level in at.items())
     ]
-    groups = summary.replication.groups(shared_seeds(chosen))
+    groups = judged.replication.groups(shared_seeds(chosen))
     means = [statistics.mean([arm.values[i] for i in group for arm in chosen]) for group in groups]
     if not means:  # no seed has completed in all of these arms
         return statistics.mean([v for arm in chosen for v in arm.values.values()]), 0.0
     # One pair has no interval.
-    low, high = statistics.t_interval(means, summary.alpha) or (means[0], means[0])
+    low, high = statistics.t_interval(means, judged.alpha) or (means[0], means[0])
     return statistics.mean(means), (high - low) / 2
 
 
-def _caption(material: Material, num_pairs: int) -> str:
-    percent = 100 * (1 - material.summary.alpha)
-    replication = material.summary.replication
+def _caption(judged: Judged, num_pairs: int) -> str:
+    percent = 100 * (1 - judged.alpha)
+    replication = judged.replication
     more = num_pairs - MOST
     left = f" Not drawn: {counted(more, 'more pair')} of factors." if more > 0 else ""
     return (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import style
 from ablate.compare.statistics.climb import Climb, half_widths
@@ -20,11 +20,11 @@ SHADE = 0.15
 MOST_ARMS = 6
 
 
-def described(material: Material) -> fig.Figure | None:
-    """The figure of a ladder, of which the material has every rung."""
-    if not material.rungs:
+def described(judged: Judged) -> fig.Figure | None:
+    """The figure of a ladder, of which every rung is opened."""
+    if not judged.rungs:
         return None
-    found = over_rungs(material.rungs)
+    found = over_rungs(judged.rungs)
     return figure(found) if found.climbs else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ablate import papers
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.statistics.verdicts import declared, published_cells
@@ -19,25 +19,25 @@ OURS = fig.Look(colour=style.BLUE, marker="o", width=1)
 PUBLISHED = fig.Look(colour=style.VERMILLION, marker="D", width=1, hollow=True)
 
 
-def described(material: Material) -> fig.Figure | None:
+def described(judged: Judged) -> fig.Figure | None:
     """A point for each arm, labelled at the side; hollow diamonds are published."""
-    summary, ours = material.summary, _ours(material)
-    points = [ours[name] for name in chosen.arms([*ours], MOST_ARMS, material)]
-    points += _published(material)
+    ours = _ours(judged)
+    points = [ours[name] for name in chosen.arms([*ours], MOST_ARMS, judged)]
+    points += _published(judged)
     sizes = [point.x[0] for point in points]
     if len({*sizes}) < 2:
         return None
-    unit = f"{summary.unit} of {summary.split}"
+    unit = f"{judged.unit} of {judged.split}"
     panel = fig.Panel(
         x=fig.Axis("parameters", (0.9 * min(sizes), 1.1 * max(sizes)), log=True, numbers="counts"),
-        y=fig.value_axis(unit, summary.metric, *_range([p.y[0] for p in points], summary.metric)),
+        y=fig.value_axis(unit, judged.metric, *_range([p.y[0] for p in points], judged.metric)),
         marks=points,
         names="ends",
         longest=30,
     )
     return fig.Figure(
         title="Parameters",
-        caption=_caption(material) + chosen.left_out([*ours], MOST_ARMS, material),
+        caption=_caption(judged) + chosen.left_out([*ours], MOST_ARMS, judged),
         panels=[panel],
         height=max(3.6, 0.8 + style.LINE_HEIGHT * len(points)),
     )
@@ -59,10 +59,10 @@ def _range(values: list[float], metric: Metric) -> tuple[float, float]:
     return best, max(worst, farthest) if metric.better == "higher" else min(worst, farthest)
 
 
-def _ours(material: Material) -> dict[str, fig.Series]:
+def _ours(judged: Judged) -> dict[str, fig.Series]:
     """A point for each arm, with one spread over seeds."""
-    split, points = material.summary.split, {}
-    for arm in material.summary.arms:
+    split, points = judged.split, {}
+    for arm in judged.arms:
         if arm.num_parameters and split in arm.cells:
             cell = arm.cells[split]
             bar = [] if cell.spread is None else [cell.mean - cell.spread, cell.mean + cell.spread]
@@ -71,25 +71,25 @@ def _ours(material: Material) -> dict[str, fig.Series]:
     return points
 
 
-def _published(material: Material) -> list[fig.Series]:
+def _published(judged: Judged) -> list[fig.Series]:
     """The comparable cells of the study's tables, on its corpus and split, with parameters."""
     return [
         # Papers print millions.
         _point(_name(cell), 1e6 * (cell.parameters or 0.0), cell.value, look=PUBLISHED)
-        for cell, reason in _judged(material)
+        for cell, reason in _judged(judged)
         if not reason
     ]
 
 
-def _judged(material: Material) -> list[tuple[papers.Cell, str]]:
+def _judged(judged: Judged) -> list[tuple[papers.Cell, str]]:
     """The published cells of this corpus and split, each with a reason not to compare it."""
-    record, summary = material.record, material.summary
+    record = judged.record
     if not record.published_scale:
         return []
     corpus = papers.corpus_name(record.corpus, record.level)
-    cells = published_cells(record, summary.split, summary.metric)
+    cells = published_cells(record, judged.split, judged.metric)
     placed = [cell for cell in cells if cell.corpus == corpus and cell.parameters]
-    return [(cell, _why_not(record, cell, summary.split)) for cell in placed]
+    return [(cell, _why_not(record, cell, judged.split)) for cell in placed]
 
 
 def _why_not(record: StudyRecord, cell: papers.Cell, split: str) -> str:
@@ -106,15 +106,15 @@ def _name(cell: papers.Cell) -> str:
     return f"{cell.model} {cell.variant}".strip()
 
 
-def _caption(material: Material) -> str:
+def _caption(judged: Judged) -> str:
     """What is drawn, and why published numbers are missing."""
-    record, summary = material.record, material.summary
-    text = f"Parameters and {summary.unit} of {summary.split}; bars: one spread over seeds."
+    record = judged.record
+    text = f"Parameters and {judged.unit} of {judged.split}; bars: one spread over seeds."
     if not record.published_scale:
         scale = f"Scale {record.scale} is not comparable with published numbers"
         return f"{text} {scale}: none are shown."
     reasons: dict[str, list[str]] = {}
-    for cell, reason in _judged(material):
+    for cell, reason in _judged(judged):
         if reason:
             reasons.setdefault(reason, []).append(_name(cell))
     why = (f" Not comparable ({reason}): {', '.join(reasons[reason])}." for reason in reasons)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ablate.compare.formats import table_of_values, text_of
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.text.figures import shown
@@ -41,19 +41,19 @@ class Scale:
     marks: Sequence[tuple[float, str]]
 
 
-def described(material: Material) -> fig.Figure | None:
+def described(judged: Judged) -> fig.Figure | None:
     """A panel for each arm; the best three bold, trials that did not complete dotted."""
-    searched = _searched(material)
-    arms = chosen.arms([*searched], MOST_ARMS, material)
+    searched = _searched(judged)
+    arms = chosen.arms([*searched], MOST_ARMS, judged)
     if not arms:
         return None
-    metric = material.summary.metric
+    metric = judged.metric
     most = MOST_TRIALS // len(arms)
     ranked = {arm: _ranked(searched[arm], metric) for arm in arms}
     rows = [row for arm, trials in ranked.items() for row in _rows(arm, trials, most, metric)]
     return fig.Figure(
         title="What was searched",
-        caption=CAPTION + chosen.left_out([*searched], MOST_ARMS, material),
+        caption=CAPTION + chosen.left_out([*searched], MOST_ARMS, judged),
         panels=[_panel(arm, trials, most, metric) for arm, trials in ranked.items()],
         width=7.4,
         height=2.4 * len(arms) + 0.2,
@@ -61,9 +61,9 @@ def described(material: Material) -> fig.Figure | None:
     )
 
 
-def _searched(material: Material) -> dict[str, list[Journal]]:
+def _searched(judged: Judged) -> dict[str, list[Journal]]:
     """The trials of each search that has something to draw, by arm."""
-    searched = {arm.name: _trials(arm.name, material) for arm in material.record.arms}
+    searched = {arm.name: _trials(arm.name, judged) for arm in judged.record.arms}
     return {name: trials for name, trials in searched.items() if _varied(trials)}
 
 
@@ -169,8 +169,8 @@ def _varied(trials: Sequence[Journal]) -> list[str]:
     return [key for key in shared if len({_text(trial.config[key]) for trial in trials}) > 1]
 
 
-def _trials(arm: str, material: Material) -> list[Journal]:
-    searches = material.record.searches_of(arm)
+def _trials(arm: str, judged: Judged) -> list[Journal]:
+    searches = judged.record.searches_of(arm)
     ids = dict.fromkeys(trial for search in searches for trial in search.trials)
-    trials = [material.journals[trial] for trial in ids if trial in material.journals]
+    trials = [judged.journals[trial] for trial in ids if trial in judged.journals]
     return [journal for journal in trials if journal.outcome is not None and journal.config]

@@ -28,11 +28,11 @@ from ablate.compare.statistics.possible import possible_changes, within
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
-from ablate.results.looks import Looks
-from ablate.results.replication import Replication
 from ablate.results.result import AT_FLOOR, LOST, MISSING, RAISED
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict, of_loss
+from ablate.store.looks import Looks
+from ablate.store.replication import Replication
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.verdicts import digits_of, half_digit, published_cells, reach
-from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import changed, signed
 from ablate.config.metrics import SPLIT, Metric
 from ablate.results.arm import Measured
@@ -87,7 +88,7 @@ class Claim:
         return f"{'same' if self.same_direction else 'other'}{undecided}"
 
 
-def claims(summary: Summary) -> list[Claim]:
+def claims(summary: Judged) -> list[Claim]:
     """Every difference that the paper's tables print and this study has, at any scale."""
     by_name = {arm.name: arm for arm in summary.arms}
     base = summary.record.base_arm
@@ -95,7 +96,7 @@ def claims(summary: Summary) -> list[Claim]:
     return [claim for arm, other in pairs if other for claim in _of_arm(summary, arm, other)]
 
 
-def _of_arm(summary: Summary, arm: ArmSummary, other: ArmSummary) -> Iterator[Claim]:
+def _of_arm(summary: Judged, arm: ArmSummary, other: ArmSummary) -> Iterator[Claim]:
     for own, theirs in zip(arm.every, other.every, strict=True):
         of_arm, of_other = (_published(summary, each.name, own.metric) for each in (arm, other))
         for split in own.metric.splits if own.metric.of == SPLIT else ():
@@ -127,7 +128,7 @@ def _mean(own: Measured, other: Measured, split: str) -> float:
     return statistics.mean([own.metric.show(own.losses[split][index]) for index in shared])
 
 
-def _published(summary: Summary, arm: str, metric: Metric) -> Mapping[str, float]:
+def _published(summary: Judged, arm: str, metric: Metric) -> Mapping[str, float]:
     """The paper's numbers for an arm, which its record has at every scale."""
     record = summary.record.arm(arm)
     if metric == summary.metric:
@@ -135,19 +136,19 @@ def _published(summary: Summary, arm: str, metric: Metric) -> Mapping[str, float
     return record.published_columns.get(metric.name, {})
 
 
-def _pairs(summary: Summary, own: Measured, theirs: Measured, split: str) -> list[list[float]]:
+def _pairs(summary: Judged, own: Measured, theirs: Measured, split: str) -> list[list[float]]:
     """Our differences on a split: of each pair (a seed or a search), those of its seeds."""
     groups = summary.replication.groups(_shared(own, theirs, split))
     return [[own.losses[split][at] - theirs.losses[split][at] for at in group] for group in groups]
 
 
-def _difference(summary: Summary, pairs: Sequence[Sequence[float]]) -> Difference | None:
+def _difference(summary: Judged, pairs: Sequence[Sequence[float]]) -> Difference | None:
     deltas = [statistics.mean(pair) for pair in pairs]
     return statistics.paired_difference(deltas, alpha=summary.alpha, tested=False)
 
 
 def _reach(
-    summary: Summary,
+    summary: Judged,
     pairs: Sequence[Sequence[float]],
     metric: Metric,
     split: str,

@@ -9,13 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.against import shared_seeds
 from ablate.compare.statistics.equivalent import Equivalent, equivalent, savings
 from ablate.compare.statistics.paired import t_quantile
 from ablate.compare.statistics.power_law import PowerLaw, fit
-from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.table.rows import ArmSummary
 from ablate.config.metrics import Metric
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ def half_widths(of_pairs: np.ndarray, alpha: float) -> np.ndarray:
     return t_quantile(1 - alpha / 2, num - 1) * of_pairs.std(0, ddof=1) / np.sqrt(num)
 
 
-def climb_of(summaries: Sequence[Summary], name: str) -> Climb | None:
+def climb_of(summaries: Sequence[Judged], name: str) -> Climb | None:
     """An arm on every rung; None if no pair has results of both arms on all of them."""
     arms = [summary.arm(name) for summary in summaries]
     against = name if arms[0].is_base else arms[0].against or summaries[0].record.base_arm
@@ -111,15 +112,13 @@ def climb_of(summaries: Sequence[Summary], name: str) -> Climb | None:
     )
 
 
-def compute_of(summary: Summary, arm: ArmSummary) -> float | None:
+def compute_of(summary: Judged, arm: ArmSummary) -> float | None:
     """The operations of a seed's training: what the ladder says, or else what trials recorded."""
     said = summary.record.arm(arm.name).compute
     return arm.operations if said is None else said
 
 
-def _by_pair(
-    summary: Summary, arm: ArmSummary, other: ArmSummary
-) -> dict[int, tuple[float, float]]:
+def _by_pair(summary: Judged, arm: ArmSummary, other: ArmSummary) -> dict[int, tuple[float, float]]:
     """Pair -> the losses of both arms."""
     replication, seeds = summary.replication, shared_seeds([arm, other])
     pairs = [replication.pair(group[0]) for group in replication.groups(seeds)]

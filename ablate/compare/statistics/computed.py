@@ -8,7 +8,7 @@ than a perplexity point. Sharing a seed does not help.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ablate.compare.table.rows import ArmSummary
 from ablate.store.journal import COMPILED, KERNELS, TORCH, UNKNOWN, Journal, computed_alike
@@ -32,8 +32,8 @@ ADVICE = (
 
 def note(
     record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
-) -> str | None:
-    """The arms and seeds whose pairs were not computed alike; None if all were."""
+) -> Iterator[str]:
+    """The arms and seeds whose pairs were not computed alike; nothing if all were."""
     shown = {arm.name: arm.values for arm in arms}
     by_seed: dict[int, dict[str, frozenset[str]]] = {}
     for trial in record.trials:
@@ -42,10 +42,10 @@ def note(
             by_seed.setdefault(trial.seed, {})[trial.arm] = ways
     odd = {seed: by_arm for seed, by_arm in by_seed.items() if _differ(by_arm.values())}
     if not odd:
-        return None
+        return
     named = "; ".join(text for arm in shown if (text := _unlike(arm, odd)))
     ways_of_all = frozenset().union(*itertools.chain(*(by_arm.values() for by_arm in odd.values())))
-    return (
+    yield (
         f"Pairs not computed alike: {named}; the other arms at these seeds {_others(ways_of_all)}. "
         f"{_advice(ways_of_all)}"
     )

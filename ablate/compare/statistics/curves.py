@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import paired as statistics
 from ablate.results.result import LOST, result_of
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.store.study_record import StudyRecord
 
 SPENT = (Status.COMPLETED, *LOST)
 
@@ -53,17 +53,17 @@ class BudgetCurve:
     as_found: tuple[tuple[BudgetPoint, ...], ...]
 
 
-def budget_curves(record: StudyRecord, journals: Mapping[str, Journal]) -> list[BudgetCurve]:
+def budget_curves(judged: Judged) -> list[BudgetCurve]:
     """A curve for each arm that was searched, if any of its trials completed."""
-    curves = (_curve(arm.name, record, journals) for arm in record.arms)
+    curves = (_curve(arm.name, judged) for arm in judged.record.arms)
     return [curve for curve in curves if curve is not None]
 
 
-def _curve(arm: str, record: StudyRecord, journals: Mapping[str, Journal]) -> BudgetCurve | None:
-    metric = record.metric
+def _curve(arm: str, judged: Judged) -> BudgetCurve | None:
+    metric, known = judged.metric, judged.journals
     runs = [
-        [j for t in search.trials if (j := journals.get(t)) and result_of(j).fate(metric) in SPENT]
-        for search in record.searches_of(arm)
+        [j for t in search.trials if (j := known.get(t)) and result_of(j).fate(metric) in SPENT]
+        for search in judged.record.searches_of(arm)
     ]
     every = [journal for run in runs for journal in run]
     completed = [

@@ -19,15 +19,15 @@ import numpy as np
 
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.against import Judge, lost_seeds, shared_seeds
-from ablate.compare.statistics.design import Contrast, design_of
+from ablate.compare.statistics.design import Contrast, Design
 from ablate.compare.statistics.family import Family
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import ArmSummary, Effect, Effects
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult
-from ablate.results.replication import counted
 from ablate.results.result import AT_FLOOR, MISSING
 from ablate.results.verdict import Verdict
+from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
 Within = tuple[str, Contrast, Contrast]  # an interaction, an effect at the reference and beside
@@ -42,11 +42,12 @@ class Contrasted:
     difference: Difference
 
 
-def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> Family:
+def family_of(
+    record: StudyRecord, design: Design | None, arms: Sequence[ArmResult], judge: Judge
+) -> Family:
     """The tests of the page: those of the arms, and those of a factorial's effects."""
     # Arms without a result yet count too: a half-run table is no more generous than the whole.
     num_arms = sum(arm.is_tested for arm in arms) + judge.judged_before
-    design = design_of(record, [arm.name for arm in arms])
     if record.counted_as:
         counted_as = (record.counted_as[arm.name] for arm in arms if not arm.is_base)
         return Family(num_arms, counted_as=tuple(counted_as))
@@ -63,10 +64,13 @@ def family_of(record: StudyRecord, arms: Sequence[ArmResult], judge: Judge) -> F
 
 
 def effects(
-    record: StudyRecord, arms: Sequence[ArmSummary], judge: Judge, family: Family
+    record: StudyRecord,
+    design: Design | None,
+    arms: Sequence[ArmSummary],
+    judge: Judge,
+    family: Family,
 ) -> Effects | None:
     """The effects of a factorial; None for any other design."""
-    design = design_of(record, [arm.name for arm in arms])
     if design is None:
         return None
     if not design.balanced:

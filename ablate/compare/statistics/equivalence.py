@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ablate.compare.statistics import paired as statistics
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 
 def is_within(

@@ -24,7 +24,7 @@ import numpy as np
 
 from ablate.compare.statistics.paired import t_interval, t_quantile
 from ablate.compare.statistics.power_law import PowerLaw
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 
 FAR = 100.0  # times the compute of the largest rung, or a share of the smallest's
 STEPS = 120  # between these ends

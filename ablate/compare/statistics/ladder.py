@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import paired, trend
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.climb import Climb, climb_of, compute_of
 from ablate.compare.statistics.equivalent import Equivalent, from_logs
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.several import reservation
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
-from ablate.results.replication import MIN_PAIRS, counted
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.results.verdict import Verdict
+from ablate.store.replication import MIN_PAIRS, counted
 
 LARGEST, SLOPE, BEYOND = TESTS = ("largest", "slope", "beyond")  # of an arm over all rungs
 
@@ -29,7 +30,7 @@ class RungRow:
     """An arm on one rung."""
 
     rung: str
-    of: Summary
+    of: Judged
     own: ArmSummary
     compute: float | None
     gain: Comparison | None = None  # corrected over the whole ladder
@@ -62,7 +63,7 @@ class OverRow:
 
     arm: str
     against: str
-    of: Summary  # of the largest rung
+    of: Judged  # of the largest rung
     tests: Mapping[str, LineTest]  # none if the saving has no number on some rung
     reason: str  # why there is no verdict; empty if there is one
     needed: Equivalent | None  # on the largest rung
@@ -98,14 +99,14 @@ class OverRow:
 class OverRungs:
     """All that a ladder's table and figure show."""
 
-    summaries: Sequence[Summary]  # of the rungs that have been run, from small to large
+    summaries: Sequence[Judged]  # of the rungs that have been run, from small to large
     rows: Sequence[RungRow]
     over: Sequence[OverRow]  # none until every rung has been run
     climbs: Mapping[str, Climb]
     family: int  # tests that are corrected together
 
     @property
-    def first(self) -> Summary:
+    def first(self) -> Judged:
         """The summary of the smallest rung."""
         return self.summaries[0]
 
@@ -156,7 +157,7 @@ class _Tests:
         }
 
 
-def over_rungs(summaries: Sequence[Summary]) -> OverRungs:
+def over_rungs(summaries: Sequence[Judged]) -> OverRungs:
     """The rows of each rung; then those over all, if every rung has been run."""
     record = summaries[0].record
     whole = len(summaries) == len(record.rungs)
@@ -175,7 +176,7 @@ def over_rungs(summaries: Sequence[Summary]) -> OverRungs:
     return OverRungs(summaries, rows, over, climbs, tests.family)
 
 
-def _tests(summaries: Sequence[Summary], climbs: Mapping[str, Climb]) -> _Tests:
+def _tests(summaries: Sequence[Judged], climbs: Mapping[str, Climb]) -> _Tests:
     first = summaries[0]
     judge = Judge(first.metric, first.alpha, first.replication, first.looks)
     tested = [arm.name for arm in first.arms if arm.is_tested]
@@ -220,18 +221,18 @@ def _difference(of_seeds: Sequence[float], judge: Judge) -> Difference:
     return found
 
 
-def _times(summary: Summary) -> float:
+def _times(summary: Judged) -> float:
     return summary.record.beyond or 1.0
 
 
-def _rung_row(summary: Summary, arm: ArmSummary, climb: Climb | None, tests: _Tests) -> RungRow:
+def _rung_row(summary: Judged, arm: ArmSummary, climb: Climb | None, tests: _Tests) -> RungRow:
     rung, compute, needed = summary.record.part, compute_of(summary, arm), None
     if climb is not None and not arm.is_base:
         needed = climb.needed(summary.record.rungs.index(rung), summary.alpha)
     return RungRow(rung, summary, arm, compute, tests.gain(rung, arm.name), needed)
 
 
-def _over_row(summaries: Sequence[Summary], climb: Climb, tests: _Tests) -> OverRow:
+def _over_row(summaries: Sequence[Judged], climb: Climb, tests: _Tests) -> OverRow:
     last = summaries[-1]
     lines = _lines(climb, _times(last)) if len(climb.losses) >= MIN_PAIRS else {}
     needed = climb.needed(len(summaries) - 1, last.alpha)
@@ -254,7 +255,7 @@ def _over_row(summaries: Sequence[Summary], climb: Climb, tests: _Tests) -> Over
     )
 
 
-def _reason(summaries: Sequence[Summary], climb: Climb) -> str:
+def _reason(summaries: Sequence[Judged], climb: Climb) -> str:
     """Why there is no verdict on an arm over all rungs; empty if there may be one."""
     if not summaries[0].metric.directed:
         return "neither direction is better"

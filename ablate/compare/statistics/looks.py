@@ -26,8 +26,8 @@ from scipy import special
 
 from ablate.compare.statistics import anytime
 from ablate.compare.statistics.paired import MIN_PAIRS, Difference, t_interval, t_test
-from ablate.results.looks import Looks
 from ablate.results.spread import mean
+from ablate.store.looks import Looks
 
 NUM_DRAWS = 200_000
 SEED = 36

@@ -12,14 +12,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import paired
 from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.clusters import MIN_CLUSTERS, by_cluster
 from ablate.compare.statistics.several import comparisons, reservation
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
-from ablate.results.looks import Looks
-from ablate.results.replication import Replication
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.results.verdict import Verdict
+from ablate.store.looks import Looks
+from ablate.store.replication import Replication
 from ablate.store.study_record import one_part
 
 
@@ -29,7 +30,7 @@ class CorpusRow:
 
     corpus: str  # empty: over all
     arm: str
-    of: Summary  # of the corpus; over all, of the first
+    of: Judged  # of the corpus; over all, of the first
     own: ArmSummary | None  # on this corpus
     over: Comparison | None  # over all corpora
     num_alike: int = 0  # corpora whose mean differences have the more frequent sign
@@ -44,11 +45,11 @@ class CorpusRow:
 class OverCorpora:
     """The rows of a table over corpora."""
 
-    summaries: Sequence[Summary]
+    summaries: Sequence[Judged]
     rows: Sequence[CorpusRow]
 
     @property
-    def first(self) -> Summary:
+    def first(self) -> Judged:
         """The summary of the first corpus."""
         return self.summaries[0]
 
@@ -59,7 +60,7 @@ class OverCorpora:
         return [corpus for corpus in self.first.record.corpora if corpus not in run]
 
 
-def over_corpora(summaries: Sequence[Summary]) -> OverCorpora:
+def over_corpora(summaries: Sequence[Judged]) -> OverCorpora:
     """The rows of each corpus, then those over all corpora if there are three or more."""
     rows = [
         CorpusRow(summary.record.part, arm.name, summary, arm, None)
@@ -69,7 +70,7 @@ def over_corpora(summaries: Sequence[Summary]) -> OverCorpora:
     return OverCorpora(summaries, [*rows, *_over_all(summaries)])
 
 
-def _over_all(summaries: Sequence[Summary]) -> Iterator[CorpusRow]:
+def _over_all(summaries: Sequence[Judged]) -> Iterator[CorpusRow]:
     """A row for each arm that has a difference on three corpora or more."""
     first = summaries[0]
     alike = {(s.metric, s.split) for s in summaries}
@@ -99,7 +100,7 @@ def _over_all(summaries: Sequence[Summary]) -> Iterator[CorpusRow]:
         yield CorpusRow("", name, first, None, replace(over, level=None), max(below, above))
 
 
-def _judge_of(first: Summary) -> Judge:
+def _judge_of(first: Judged) -> Judge:
     """Decides over corpora: each is a pair, and there is one look."""
     num = len(first.record.corpora)
     looks = Looks(planned=(num,), made=(), pairs=num, unit="corpus")
@@ -107,7 +108,7 @@ def _judge_of(first: Summary) -> Judge:
     return Judge(first.metric, first.alpha, repeated, looks, first.record.margin)
 
 
-def _untested(summary: Summary) -> str:
+def _untested(summary: Judged) -> str:
     """Why no verdict may come of results on this corpus; empty if one may."""
     if summary.replication.of_settings_found:
         return summary.replication.searches

@@ -30,9 +30,9 @@ from functools import lru_cache
 import numpy as np
 
 from ablate.errors import MissingDependency, needs
-from ablate.results.replication import MIN_PAIRS
 from ablate.results.spread import ROUNDING, mean, spread
 from ablate.results.verdict import Verdict
+from ablate.store.replication import MIN_PAIRS
 
 try:
     from scipy import special

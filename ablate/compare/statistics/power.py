@@ -32,8 +32,8 @@ import numpy as np
 from ablate.compare.statistics import anytime
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import special
-from ablate.results.replication import MIN_PAIRS
 from ablate.results.spread import mean, spread
+from ablate.store.replication import MIN_PAIRS
 
 POWER = 0.8
 MAX_PAIRS = 100  # in all

@@ -6,7 +6,7 @@ difference is of this number of epochs. It is a note, and no test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import changed
@@ -21,7 +21,7 @@ VALID = "valid"
 
 
 def note(
-    record: StudyRecord, arms: list[ArmSummary], journals: Mapping[str, Journal]
+    record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
 ) -> Iterator[str]:
     """The compared arms whose last epochs, and their base's, improved by much of the difference."""
     by_name, metric = {arm.name: arm for arm in arms}, record.metric

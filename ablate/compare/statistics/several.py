@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.compare.table.rows import Comparison, Summary
+from ablate.compare.judged import Judged
+from ablate.compare.table.rows import Comparison
 
 
-def comparisons(summaries: Sequence[Summary], arm: str) -> list[Comparison]:
+def comparisons(summaries: Sequence[Judged], arm: str) -> list[Comparison]:
     """The arm's comparison at each scale that has one."""
     named = (one for summary in summaries for one in summary.arms if one.name == arm)
     return [one.comparison for one in named if one.comparison is not None]
 
 
-def reservation(summaries: Sequence[Summary], name: str, what: str, *, helps: bool | None) -> str:
+def reservation(summaries: Sequence[Judged], name: str, what: str, *, helps: bool | None) -> str:
     """Why the test over all `what` cannot decide; empty if it can.
 
     `helps`: which way it would decide; None if lost seeds of either arm may have led to it.

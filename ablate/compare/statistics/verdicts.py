@@ -44,12 +44,12 @@ from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, ROUGE_1, ROUGE_2, ROUGE_L, Metric
 from ablate.config.tasks import COUNTING
 from ablate.results.arm import Measured
-from ablate.results.replication import counted
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import not_comparable
 from ablate.scores.rouge import counts_as_lin
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
+from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"

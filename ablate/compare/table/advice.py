@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.power import MAX_PAIRS, POWER
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
-from ablate.results.looks import Looks
-from ablate.results.replication import MIN_PAIRS, counted
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.results.verdict import Verdict
+from ablate.store.looks import Looks
+from ablate.store.replication import MIN_PAIRS, counted
 
 LOST = ("lost seeds", "other arm lost seeds")
 
@@ -26,7 +27,7 @@ class Advice:
         return f"{self.arm}: {self.why}"
 
 
-def advice(summary: Summary) -> Iterator[Advice]:
+def advice(summary: Judged) -> Iterator[Advice]:
     """Yield what to run of each arm that is compared and not decided."""
     base = summary.record.base_arm
     for arm in summary.arms:

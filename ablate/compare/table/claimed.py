@@ -5,35 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ablate.compare.formats import Column, Table, for_people
-from ablate.compare.material import open_study
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.claims import Claim, claims
-from ablate.compare.table.rows import Summary
 from ablate.compare.text.figures import NONE
-from ablate.store import study_record
-from ablate.store.store import Store
 
 
-def claims_table(summary: Summary) -> Table | None:
+def claims_table(judged: Judged) -> Table | None:
     """A row for each published difference that the study has too, on the split that decides if
     the paper has that; None if there is none. `compare` has every split."""
-    every = claims(summary)
-    rows = [claim for claim in every if claim.split == summary.split] or every
+    every = claims(judged)
+    rows = [claim for claim in every if claim.split == judged.split] or every
     return of_claims(rows) if rows else None
 
 
 def _within_one_run(claim: Claim) -> str:
     return {True: "yes", False: "no", None: NONE}[claim.within_one_run]
-
-
-def claims_of_studies(store: Store, names: Sequence[str], split: str | None) -> list[Table]:
-    """A table for each study that has a claim; other studies, and papers, have no such table."""
-    known = study_record.names(store)
-    keys = [key for name in names for key in known if name in (key, key.split("@")[0])]
-    materials = [open_study(store, key) for key in dict.fromkeys(keys)]
-    rows = {
-        m.record.key: [c for c in claims(m.summary) if split in (None, c.split)] for m in materials
-    }
-    return [of_claims(own, key) for key, own in rows.items() if own]
 
 
 def of_claims(rows: Sequence[Claim], title: str = "") -> Table:

@@ -8,19 +8,20 @@ from functools import partial
 from operator import attrgetter
 
 from ablate.compare.formats import Best, Column
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.compare.judged import Judged
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.table.wins import columns_of_wins
 from ablate.compare.text.figures import NONE, changed, count, decimal, signed
 from ablate.config.metrics import BITS, PERPLEXITY, SPLIT, SPLITS, Metric
 from ablate.results.arm import Cell
-from ablate.results.looks import Looks
+from ablate.store.looks import Looks
 from ablate.store.study_record import ArmRecord
 
 # A reason for having no verdict -> what is said in its place, before the other arm's name.
 ALIKE = {"same trials": "same settings as", "same results": "same results as"}
 
 
-def arm_columns(summary: Summary) -> list[Column]:
+def arm_columns(summary: Judged) -> list[Column]:
     """The columns that this table has values for."""
     digits, sized = decimals(summary), not summary.record.imported
     splits = [s for s in SPLITS if any(s in arm.cells for arm in summary.arms)] or [summary.split]
@@ -45,7 +46,7 @@ def arm_columns(summary: Summary) -> list[Column]:
     ]
 
 
-def _name_columns(summary: Summary) -> list[Column]:
+def _name_columns(summary: Judged) -> list[Column]:
     """The arm's name; of a factorial a column for each factor, where these are narrower."""
     levels = {arm.name: _as_named(arm) for arm in summary.record.arms}
     named = all(name == combination(own) for name, own in levels.items())
@@ -71,7 +72,7 @@ def _factor_column(factor: str, levels: Mapping[str, Mapping[str, str]]) -> Colu
     return Column(factor, lambda arm: levels[arm.name][factor], left=True, names=True)
 
 
-def columns_of_tests(summary: Summary) -> list[Column]:
+def columns_of_tests(summary: Judged) -> list[Column]:
     """All that a test says: columns about a `Comparison`."""
     metric, replication, scale = summary.metric, summary.replication, scale_of(summary.metric)
     interval, ends = attrgetter("difference.interval"), metric.natural_interval
@@ -123,7 +124,7 @@ def _interval(interval: tuple[float, float]) -> str:
     return f"[{', '.join(map(_in_nats, interval))}]"
 
 
-def _split_column(split: str, summary: Summary, digits: int) -> Column:
+def _split_column(split: str, summary: Judged, digits: int) -> Column:
     decides = split == summary.split
 
     def cell(arm: ArmSummary) -> str | Best:
@@ -133,7 +134,7 @@ def _split_column(split: str, summary: Summary, digits: int) -> Column:
     return Column(summary.shown_split if decides else split, cell, first=2 if decides else 0)
 
 
-def _other_metric(index: int, metric: Metric, summary: Summary) -> list[Column]:
+def _other_metric(index: int, metric: Metric, summary: Judged) -> list[Column]:
     """A further metric on the split that decides, and its differences if there are any."""
     split = summary.split if metric.of == SPLIT else metric.of
 
@@ -154,7 +155,7 @@ def _other_metric(index: int, metric: Metric, summary: Summary) -> list[Column]:
     ]
 
 
-def _floor_column(summary: Summary) -> Column:
+def _floor_column(summary: Judged) -> Column:
     split = summary.split
     return Column("above\nfloor", lambda arm: above_floor(arm.cells.get(split), summary))
 
@@ -167,7 +168,7 @@ def mean_and_spread(cell: Cell | None, digits: int) -> str:
     return f"{decimal(cell.mean, digits)}{spread}"
 
 
-def above_floor(cell: Cell | None, summary: Summary) -> str:
+def above_floor(cell: Cell | None, summary: Judged) -> str:
     """How far a cell is from the best possible: in percent of perplexity, or in bits."""
     if cell is None or cell.above_floor is None or cell.floor_ratio is None:
         return NONE
@@ -194,7 +195,7 @@ def with_more(tested: Comparison) -> str:
     return tested.verdict if tested.more is None else f"{tested.verdict} +{tested.more}"
 
 
-def decimals(summary: Summary) -> int:
+def decimals(summary: Judged) -> int:
     """As many digits as a paper would print; one number for a table, so that columns line up."""
     if summary.metric != PERPLEXITY:
         return summary.metric.digits
@@ -204,7 +205,7 @@ def decimals(summary: Summary) -> int:
     return 2 if typical < 100 else 1 if typical < 10_000 else 0
 
 
-def interval_heading(summary: Summary) -> str:
+def interval_heading(summary: Judged) -> str:
     """`95% interval`, and its subject unless the arms are its subject."""
     of = summary.replication.interval_of
     return f"{100 * (1 - summary.alpha):g}% interval{summary.looks.interval_of}{of}"
@@ -214,7 +215,7 @@ def _completed(arm: ArmSummary) -> str:
     return f"{arm.counts.completed}/{arm.counts.planned}"
 
 
-def _delta_heading(summary: Summary) -> str:
+def _delta_heading(summary: Judged) -> str:
     """Without "base" if some arms are compared with other arms, which a note names."""
     against = " row above" if summary.record.design == "path" else " base"
     shown = "" if elsewhere_noted(summary) else against
@@ -222,13 +223,13 @@ def _delta_heading(summary: Summary) -> str:
     return f"{delta_name(summary)}{shown}, {summary.shown_split}\n[{interval}]"
 
 
-def delta_name(summary: Summary) -> str:
+def delta_name(summary: Judged) -> str:
     """What the column of differences is of, if neither of the shown unit nor of its ratios."""
     return "Δ odds" if summary.metric.scale == "logit" else "Δ"
 
 
-def elsewhere_noted(summary: Summary) -> dict[str, str]:
-    """`Summary.elsewhere`; nothing for a path, where every arm is compared with the row above."""
+def elsewhere_noted(summary: Judged) -> dict[str, str]:
+    """`Judged.elsewhere`; nothing for a path, where every arm is compared with the row above."""
     return {} if summary.record.design == "path" else summary.elsewhere
 
 

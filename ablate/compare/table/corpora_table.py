@@ -7,12 +7,13 @@ from functools import partial
 from operator import attrgetter
 
 from ablate.compare.formats import Column, Table, for_people, for_programs
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.clusters import MIN_CLUSTERS
 from ablate.compare.statistics.over_corpora import CorpusRow, OverCorpora
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import Comparison, Summary
+from ablate.compare.table.rows import Comparison
 from ablate.compare.text.figures import NONE, changed
-from ablate.results.replication import counted
+from ablate.store.replication import counted
 from ablate.store.study_record import study_key
 
 OF_VERDICTS = ("p_holm", "verdict", "reason", "within")
@@ -62,7 +63,7 @@ def over_corpora_numbers(found: OverCorpora) -> Table:
     return for_programs(columns, found.rows)
 
 
-def _numbers_of_differences(first: Summary) -> list[Column]:
+def _numbers_of_differences(first: Judged) -> list[Column]:
     """What every row with a difference has."""
     scale, metric = shown.scale_of(first.metric), first.metric
     return [
@@ -76,7 +77,7 @@ def _numbers_of_differences(first: Summary) -> list[Column]:
     ]
 
 
-def _numbers_over_all(first: Summary) -> list[Column]:
+def _numbers_over_all(first: Judged) -> list[Column]:
     """What only rows over all corpora have."""
     over = attrgetter("over")
     return [

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.compare.formats import Column, Table, for_people
-from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.judged import Judged
+from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import NONE, count, duration
 
 APART = 0.1  # share by which arms may differ before the table says so
@@ -25,7 +26,7 @@ def columns_of_cost() -> list[Column]:
     ]
 
 
-def cost_table(summary: Summary) -> Table:
+def cost_table(summary: Judged) -> Table:
     """A row for each arm with a result: its cost, and how it differs from the compared arm's."""
     arms = [arm for arm in summary.arms if arm.trials]
     by_name = {arm.name: arm for arm in arms}
@@ -54,12 +55,12 @@ def cost_table(summary: Summary) -> Table:
     )
 
 
-def compared_with(arm: ArmSummary, summary: Summary) -> str | None:
+def compared_with(arm: ArmSummary, summary: Judged) -> str | None:
     """The name of the arm that an arm is compared with."""
     return None if arm.is_base else arm.against or summary.record.base_arm
 
 
-def cautions(summary: Summary) -> Iterator[str]:
+def cautions(summary: Judged) -> Iterator[str]:
     """The arms whose training differs from that of the compared arm by more than a tenth."""
     arms = {arm.name: arm for arm in summary.arms if arm.trials}
     told = []

@@ -8,14 +8,15 @@ from operator import attrgetter
 from typing import Any
 
 from ablate.compare.formats import Column, Table, for_people, for_programs
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.equivalent import FAR, Equivalent
 from ablate.compare.statistics.ladder import BEYOND, LARGEST, SLOPE, OverRow, OverRungs, RungRow
 from ablate.compare.statistics.trend import Hold, Trend
 from ablate.compare.table import columns as shown
 from ablate.compare.table.notes import about_unclear
-from ablate.compare.table.rows import Comparison, Summary
+from ablate.compare.table.rows import Comparison
 from ablate.compare.text.figures import NONE, count
-from ablate.results.replication import counted, plural
+from ablate.store.replication import counted, plural
 from ablate.store.study_record import study_key
 
 Row = RungRow | OverRow
@@ -139,7 +140,7 @@ def over_rungs_numbers(found: OverRungs) -> Table:
 
 
 def _comparison_columns(
-    of: Callable[[RungRow], Comparison | None], scale: str, first: Summary
+    of: Callable[[RungRow], Comparison | None], scale: str, first: Judged
 ) -> list[Column]:
     """A difference with its interval and its tests."""
 

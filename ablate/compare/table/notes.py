@@ -6,19 +6,20 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ablate.compare.formats import BEST
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.power import MAX_PAIRS
 from ablate.compare.statistics.verdicts import rule
 from ablate.compare.table import columns as shown
 from ablate.compare.table import costs
 from ablate.compare.table.advice import advice
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
-from ablate.results.replication import MIN_PAIRS, counted, plural
 from ablate.results.result import RAISED
 from ablate.results.sizes import shown_size
+from ablate.store.replication import MIN_PAIRS, counted, plural
 from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {
@@ -34,7 +35,7 @@ _WITHHELD = {
 }
 
 
-def settings(summary: Summary) -> Iterable[str]:
+def settings(summary: Judged) -> Iterable[str]:
     """Corpus, repetitions, base arm, unit, and what it cost."""
     record = summary.record
     if record.changed:
@@ -64,7 +65,7 @@ def _other_seeds(record: StudyRecord) -> Iterable[str]:
         yield f"before these seeds, looked at {', '.join(numbers)} seeds from {first} on"
 
 
-def _repeated(summary: Summary) -> str:
+def _repeated(summary: Judged) -> str:
     """The searches and seeds, and which of them are paired."""
     replication, seeds = summary.replication, summary.record.seeds
     if summary.record.imported:
@@ -75,7 +76,7 @@ def _repeated(summary: Summary) -> str:
     return f"{replication.searches} an arm, {confirmed} on {seeds}, paired by {replication.unit}"
 
 
-def _range_of_seeds(summary: Summary) -> str:
+def _range_of_seeds(summary: Judged) -> str:
     """`5 seeds`, or `3 to 7 seeds`: arms that were run elsewhere may have different ones."""
     numbers = [arm.counts.planned for arm in summary.arms]
     low = min(numbers)
@@ -89,13 +90,13 @@ def _range(numbers: Sequence[int]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def holes(summary: Summary) -> Iterable[str]:
+def holes(summary: Judged) -> Iterable[str]:
     """The arms with trials that gave no value, and why."""
     if not summary.whole:
         yield f"INCOMPLETE: {'; '.join(_hole(a) for a in summary.arms if not a.whole)}."
 
 
-def at_floor(summary: Summary) -> Iterable[str]:
+def at_floor(summary: Judged) -> Iterable[str]:
     """The arms with values that no mean and no test has, though their trials completed."""
     for arm in summary.arms:
         if num := arm.counts.at_floor:
@@ -121,14 +122,14 @@ def _hole(arm: ArmSummary) -> str:
     return f"{arm.name}: {', '.join([*trials, *models])}"
 
 
-def ensembles(summary: Summary) -> Iterable[str]:
+def ensembles(summary: Judged) -> Iterable[str]:
     """Yield the result of every ensemble of an arm's models."""
     for ensemble in summary.ensembles:
         result = _result(ensemble, summary)
         yield f"ensemble of {ensemble.num_members} × {ensemble.arm}: {result}"
 
 
-def _result(ensemble: EnsembleResult, summary: Summary) -> str:
+def _result(ensemble: EnsembleResult, summary: Judged) -> str:
     if not ensemble.cells:
         return "not run yet" if ensemble.status == "missing" else ensemble.status
     digits = shown.decimals(summary)
@@ -137,13 +138,13 @@ def _result(ensemble: EnsembleResult, summary: Summary) -> str:
     return ", ".join([*cells, *([] if above == NONE else [f"{above} above floor"])])
 
 
-def run_next(summary: Summary) -> Iterable[str]:
+def run_next(summary: Judged) -> Iterable[str]:
     """What to run next, of results that were made elsewhere; a study's own plan says it."""
     if summary.record.imported:
         yield from (f"Run next for {one}" for one in advice(summary))
 
 
-def verdicts(summary: Summary) -> Iterable[str]:
+def verdicts(summary: Judged) -> Iterable[str]:
     """How to read the verdicts, and what the marks mean."""
     replication = summary.replication
     if summary.num_comparisons and not replication.of_settings_found:
@@ -176,7 +177,7 @@ def verdicts(summary: Summary) -> Iterable[str]:
         yield f"{BEST}: better than every other arm by the same test, corrected over those."
 
 
-def _about_looks(summary: Summary) -> Iterable[str]:
+def _about_looks(summary: Judged) -> Iterable[str]:
     """The arms that a look decided, and what looks without a plan cost."""
     looks, num = summary.looks, summary.looks.pairs
     stopped = _grouped(
@@ -196,20 +197,20 @@ def _about_looks(summary: Summary) -> Iterable[str]:
         )
 
 
-def _decides_on(summary: Summary) -> str:
+def _decides_on(summary: Judged) -> str:
     """The metric and the split, on its scale; what was imported has no split."""
     of = "" if summary.record.imported else f" of {summary.split}"
     return f"{summary.metric.scale_name}{of}"
 
 
-def _family(summary: Summary) -> str:
+def _family(summary: Judged) -> str:
     """What the correction is over."""
     if summary.family == summary.num_comparisons:
         return counted(summary.num_comparisons, "comparison")
     return f"{summary.family} tests (arms, main effects and interactions)"
 
 
-def _about_same(summary: Summary) -> Iterable[str]:
+def _about_same(summary: Judged) -> Iterable[str]:
     """What `same` means, if the study has a margin."""
     if summary.record.margin is not None and summary.looks.as_planned:
         family = max(1, summary.family, *summary.record.counted_as.values())
@@ -222,7 +223,7 @@ def _about_same(summary: Summary) -> Iterable[str]:
         )
 
 
-def _about_undecided(summary: Summary) -> Iterable[str]:
+def _about_undecided(summary: Judged) -> Iterable[str]:
     """What +n means, and what could have been found of the rows that have none."""
     arms = [(arm.name, arm.comparison) for arm in summary.arms if arm.comparison]
     effects = [(e.name, e) for e in (summary.effects.every if summary.effects else ())]
@@ -245,13 +246,13 @@ def _about_undecided(summary: Summary) -> Iterable[str]:
         )
 
 
-def _about_spread(summary: Summary) -> Iterable[str]:
+def _about_spread(summary: Judged) -> Iterable[str]:
     cells = (cell for arm in summary.arms for each in arm.every for cell in each.cells.values())
     if any(cell.spread is not None for cell in cells):
         yield "a±b: the mean over seeds, and the standard deviation over them."
 
 
-def _about_delta(summary: Summary) -> Iterable[str]:
+def _about_delta(summary: Judged) -> Iterable[str]:
     """Describe the column of differences, and name the intervals that are cut."""
     if not any(arm.comparison for arm in summary.arms):
         return
@@ -292,7 +293,7 @@ def about_unclear(names: Sequence[str]) -> Iterable[str]:
         )
 
 
-def cautions(summary: Summary) -> Iterable[str]:
+def cautions(summary: Judged) -> Iterable[str]:
     """Withheld verdicts, what is unusual, and whether published numbers are comparable."""
     imported = summary.record.imported
     lost = "has no number for" if imported else "lost to divergence, early stopping or errors"
@@ -319,7 +320,7 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return groups
 
 
-def _about_published(summary: Summary) -> str:
+def _about_published(summary: Judged) -> str:
     scale = f"scale {summary.record.scale}"
     if not summary.record.published_scale:
         return f"{scale}: not comparable with published numbers."

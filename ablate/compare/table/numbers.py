@@ -16,9 +16,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ablate.compare.formats import Column, Table, for_programs
+from ablate.compare.judged import Judged
 from ablate.compare.table.columns import columns_of_tests, scale_of
 from ablate.compare.table.costs import columns_of_cost
-from ablate.compare.table.rows import ArmSummary, Comparison, Summary
+from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.config.metrics import SPLITS
 from ablate.results.arm import Cell, Measured
 
@@ -40,12 +41,12 @@ class _Number(NamedTuple):
         return self.arm.comparison if self.decides else None
 
 
-def arms(summary: Summary, key: str) -> Table:
+def arms(summary: Judged, key: str) -> Table:
     """The split that decides has a row for every arm, with or without a value."""
     return for_programs(_arm_columns(summary, key), _numbers(summary))
 
 
-def _numbers(summary: Summary) -> Iterator[_Number]:
+def _numbers(summary: Judged) -> Iterator[_Number]:
     for arm in summary.arms:
         for split in SPLITS:
             if split in arm.cells or split == summary.split:
@@ -57,7 +58,7 @@ def _numbers(summary: Summary) -> Iterator[_Number]:
                     yield _Number(arm, measured, split, False)
 
 
-def _arm_columns(summary: Summary, key: str) -> list[Column]:
+def _arm_columns(summary: Judged, key: str) -> list[Column]:
     record, metric = summary.record, summary.metric
 
     def loss(number: _Number) -> float | None:
@@ -91,7 +92,7 @@ def _arm_columns(summary: Summary, key: str) -> list[Column]:
     ]
 
 
-def effects(summary: Summary, key: str) -> Table:
+def effects(summary: Judged, key: str) -> Table:
     """Main effects and interactions, then those within the interactions that are decided."""
     columns = [
         Column(name="study", of=lambda _: summary.record.key),

@@ -6,9 +6,9 @@ A win that is gone once every arm was tuned was a win of the settings.
 from __future__ import annotations
 
 from ablate.compare.formats import Table, table_of
-from ablate.compare.material import open_study
+from ablate.compare.judged import Judged
+from ablate.compare.study_summary import open_study
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import Summary
 from ablate.store import study_record
 from ablate.store.store import Store
 
@@ -20,30 +20,30 @@ READING = (
 )
 
 
-def tables_of_other_scales(summary: Summary, store: Store) -> list[Table]:
+def tables_of_other_scales(judged: Judged, store: Store) -> list[Table]:
     """A table for each other scale that is tuned where this one is not, or the other way round."""
     tables = []
     for key in study_record.names(store):
-        if key != summary.record.key and key.split("@")[0] == summary.record.name:
+        if key != judged.record.key and key.split("@")[0] == judged.record.name:
             other = open_study(store, key)
-            pair = sorted([summary, other.summary], key=_is_tuned)  # listed first
+            pair = sorted([judged, other], key=_is_tuned)  # listed first
             table = frozen_and_tuned(*pair) if other.journals else None
             tables += [] if table is None else [table]
     return tables
 
 
-def _is_tuned(summary: Summary) -> bool:
+def _is_tuned(judged: Judged) -> bool:
     """Return whether every arm was searched before it was confirmed."""
-    return summary.replication.num_searches is not None
+    return judged.replication.num_searches is not None
 
 
-def frozen_and_tuned(frozen: Summary, tuned: Summary) -> Table | None:
+def frozen_and_tuned(frozen: Judged, tuned: Judged) -> Table | None:
     """Both deltas side by side; None where the two are not of one corpus, or one has none yet."""
     one_corpus = frozen.record.corpus_digest == tuned.record.corpus_digest
     kinds = (_is_tuned(frozen), _is_tuned(tuned))
     if not one_corpus or frozen.unit != tuned.unit or kinds != (False, True):
         return None
-    if not all(any(arm.comparison for arm in summary.arms) for summary in (frozen, tuned)):
+    if not all(any(arm.comparison for arm in judged.arms) for judged in (frozen, tuned)):
         return None
     of_settings = "; of\nthe settings found" if tuned.replication.of_settings_found else ""
     headings = ["arm", f"Δ frozen\n({frozen.record.scale})", "verdict"]
@@ -53,6 +53,6 @@ def frozen_and_tuned(frozen: Summary, tuned: Summary) -> Table | None:
     return table_of(headings, rows, left=["verdict"])
 
 
-def _compared(summary: Summary, name: str) -> list[str]:
-    arm = summary.arm(name)
-    return [shown.delta(arm, summary.metric, shown.decimals(summary)), shown.verdict(arm)]
+def _compared(judged: Judged, name: str) -> list[str]:
+    arm = judged.arm(name)
+    return [shown.delta(arm, judged.metric, shown.decimals(judged)), shown.verdict(arm)]

@@ -15,24 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ablate.compare.formats import table_of, text
-from ablate.compare.table.rows import Summary
+from ablate.compare.judged import Judged
 from ablate.config.identity import StageName, digest
 from ablate.config.metrics import PERPLEXITY, SPLITS, Metric
 from ablate.errors import TrialError, unknown
-from ablate.results.replication import counted
 from ablate.store import journal as journals
 from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite, without_nan
+from ablate.store.replication import counted
 from ablate.store.store import Store, damaged
 
 SHORTEST = 4  # digits that a prefix of a hash has at least
 NLL = PERPLEXITY.name  # older tables have no other metric
 
 
-def save(store: Store, summary: Summary, journals_by_id: Mapping[str, Journal]) -> str:
+def save(store: Store, summary: Judged) -> str:
     """Store what a table is made of, and return its hash."""
-    contents = contents_of(summary, journals_by_id)
+    contents = contents_of(summary)
     key = digest(contents)
     path = f"tables/{key}.json"
     if not store.exists(path):
@@ -46,11 +46,11 @@ def reference(key: str) -> str:
     return f"Table {key}: ablate provenance {key}"
 
 
-def contents_of(summary: Summary, journals_by_id: Mapping[str, Journal]) -> dict[str, Any]:
+def contents_of(summary: Judged) -> dict[str, Any]:
     """What a table is made of, as plain data: equal tables have equal contents."""
 
     def results(trials: Iterable[str]) -> dict[str, Any]:
-        return {trial: _result(journals_by_id.get(trial)) for trial in trials}
+        return {trial: _result(summary.journals.get(trial)) for trial in trials}
 
     measures = results(t.id for t in summary.record.trials if t.stage == StageName.MEASURE)
     return {

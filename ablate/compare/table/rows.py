@@ -5,18 +5,13 @@ Units and losses are those of `ablate.results.arm`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ablate.compare.statistics import power
 from ablate.compare.statistics.paired import Difference
-from ablate.config.metrics import Metric
-from ablate.results.arm import ArmResult, EnsembleResult
-from ablate.results.looks import Looks
-from ablate.results.replication import MIN_PAIRS, Replication
-from ablate.results.settings import Found
+from ablate.results.arm import ArmResult
 from ablate.results.verdict import Verdict
-from ablate.store.study_record import StudyRecord
+from ablate.store.replication import MIN_PAIRS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,67 +65,6 @@ class ArmSummary(ArmResult):
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
     further: tuple[Shift | None, ...] = ()  # of each of `others`
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """All that a table shows."""
-
-    record: StudyRecord
-    replication: Replication
-    looks: Looks
-    metric: Metric
-    split: str  # the one that decides
-    alpha: float
-    floor: Mapping[str, float]  # split -> best possible, in the table's unit
-    arms: tuple[ArmSummary, ...]
-    seconds: float  # of the epochs of every trial; one that arms share counts once
-    ensembles: tuple[EnsembleResult, ...] = ()
-    notes: tuple[str, ...] = ()  # what a reader must know about this very table
-    effects: Effects | None = None  # of a factorial's factors
-    found: Found = field(default_factory=dict)  # by the searches that are over
-    # (arm, metric, split) -> the verdict on the published number.
-    verdicts: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-
-    @property
-    def unit(self) -> str:
-        """What the table shows: `perplexity`."""
-        return self.metric.shown
-
-    @property
-    def shown_split(self) -> str:
-        """What the column of the deciding numbers is of; imported ones have no split."""
-        return self.metric.shown if self.record.imported else self.split
-
-    @property
-    def whole(self) -> bool:
-        """Return whether every arm has every planned result."""
-        return all(arm.whole for arm in self.arms)
-
-    @property
-    def num_comparisons(self) -> int:
-        """How many arms are compared, or will be when they have results; with those that a ledger
-        knows."""
-        tested = sum(arm.is_tested for arm in self.arms) + self.record.judged_before
-        return tested if any(arm.is_base for arm in self.arms) else 0
-
-    @property
-    def family(self) -> int:
-        """How many tests are corrected together: of arms, and of main effects and interactions."""
-        return self.num_comparisons + len(self.effects.effects if self.effects else ())
-
-    @property
-    def elsewhere(self) -> dict[str, str]:
-        """The arms that are compared with another arm than the base arm, and with which."""
-        return {
-            arm.name: arm.against
-            for arm in self.arms
-            if arm.comparison and arm.against not in (None, self.record.base_arm)
-        }
-
-    def arm(self, name: str) -> ArmSummary:
-        """Return the arm of this name, which must exist."""
-        return next(arm for arm in self.arms if arm.name == name)
 
 
 @dataclass(frozen=True, kw_only=True)

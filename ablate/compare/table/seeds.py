@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ablate.compare.formats import Column, Table, for_people, for_programs
+from ablate.compare.judged import Judged
 from ablate.compare.table.columns import decimals
-from ablate.compare.table.rows import ArmSummary, Summary
+from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import NONE, decimal
-from ablate.store.journal import Journal
 from ablate.store.study_record import PlannedTrial
 
 
@@ -24,9 +24,9 @@ class _Value:
     status: str
 
 
-def seed_table(summary: Summary, journals: Mapping[str, Journal]) -> Table:
+def seed_table(summary: Judged) -> Table:
     """A row for each arm and a column for each seed, on the split that decides."""
-    values = [v for v in _values(summary, journals) if v.split == summary.split]
+    values = [v for v in _values(summary) if v.split == summary.split]
     seeds = list(dict.fromkeys(v.trial.seed_index for v in values))
     by_arm: dict[str, dict[int, _Value]] = {arm.name: {} for arm in summary.arms}
     for value in values:
@@ -47,7 +47,7 @@ def seed_table(summary: Summary, journals: Mapping[str, Journal]) -> Table:
     )
 
 
-def _heading(index: int, summary: Summary) -> str:
+def _heading(index: int, summary: Judged) -> str:
     """The number of the seed; of tuned arms, with that of the search whose winner it confirms."""
     replication, record = summary.replication, summary.record
     seed = str(record.first_seed + index)
@@ -56,13 +56,13 @@ def _heading(index: int, summary: Summary) -> str:
     return f"search {index // replication.num_seeds + 1}\nseed {seed}"
 
 
-def _text(value: _Value, summary: Summary) -> str:
+def _text(value: _Value, summary: Judged) -> str:
     if value.loss is None:
         return value.status
     return decimal(summary.metric.show(value.loss), decimals(summary))
 
 
-def numbers(summary: Summary, journals: Mapping[str, Journal], key: str) -> Table:
+def numbers(summary: Judged, key: str) -> Table:
     """A row for each arm, seed and split, for CSV and JSON."""
     record, metric = summary.record, summary.metric
     columns = [
@@ -77,21 +77,21 @@ def numbers(summary: Summary, journals: Mapping[str, Journal], key: str) -> Tabl
         Column(name="trial", of=lambda v: v.trial.id),
         Column(name="table", of=lambda _: key),
     ]
-    return for_programs(columns, _values(summary, journals))
+    return for_programs(columns, _values(summary))
 
 
-def _values(summary: Summary, journals: Mapping[str, Journal]) -> Iterator[_Value]:
+def _values(summary: Judged) -> Iterator[_Value]:
     for arm in summary.arms:
         planned = [t for t in summary.record.trials_of(arm.name) if t.final]
         for split in _splits(summary):
             for trial in sorted(planned, key=lambda t: t.seed_index):
                 loss = arm.losses.get(split, {}).get(trial.seed_index)
-                journal = journals.get(trial.id)
+                journal = summary.journals.get(trial.id)
                 status = (journal and journal.status) or "to run"
                 yield _Value(arm, trial, split, loss, status)
 
 
-def _splits(summary: Summary) -> Sequence[str]:
+def _splits(summary: Judged) -> Sequence[str]:
     """The splits with values; before there are any, the one that decides."""
     splits = dict.fromkeys(s for arm in summary.arms for s, own in arm.losses.items() if own)
     return list(splits) or [summary.split]

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ablate.compare.formats import Column, Table, for_people
-from ablate.compare.table.rows import Summary
 from ablate.compare.text.figures import NONE
-from ablate.results.replication import counted
-from ablate.results.settings import Found, row_names, winning_settings
+from ablate.results.settings import Found, row_names
 from ablate.store.journal import Journal
+from ablate.store.replication import counted
 from ablate.store.study_record import ArmRecord, StudyRecord
 
 FEW = 5  # fields that a note names, and groups of arms
@@ -26,12 +25,11 @@ class _Winner(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def found_by_searches(summary: Summary) -> Table | None:
+def found_by_searches(record: StudyRecord, found: Found) -> Table | None:
     """A row for each row of the search space, a column for each winner; None without a winner."""
-    record = summary.record
     winners = [
         _Winner(arm, repeat, settings)
-        for arm, by_repeat in summary.found.items()
+        for arm, by_repeat in found.items()
         for repeat, settings in by_repeat.items()
     ]
     fields = dict.fromkeys(field for winner in winners for field in winner.settings)
@@ -40,7 +38,7 @@ def found_by_searches(summary: Summary) -> Table | None:
     names = row_names(record)
     columns = [Column("setting", lambda field: names.get(field, field), left=True)]
     return for_people(
-        [*columns, *(_column(winner, summary.found) for winner in winners)],
+        [*columns, *(_column(winner, found) for winner in winners)],
         fields,
         title="Settings found by the searches: the best trial of each on validation",
     )
@@ -63,12 +61,14 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def also_different(record: StudyRecord, journals: Mapping[str, Journal]) -> Iterator[str]:
+def also_different(
+    record: StudyRecord, journals: Mapping[str, Journal], found: Found
+) -> Iterator[str]:
     """What arms differ in from the base arm apart from what the study lists for them, and listed
     values that became others at this scale."""
     configs = {arm.name: _trained(record, journals, arm.name) for arm in record.arms}
     trained = [arm for arm in record.arms if configs[arm.name]]
-    searched = _searched(record, journals)
+    searched = {f for by_repeat in found.values() for own in by_repeat.values() for f in own}
     groups: dict[str, list[str]] = {}
     for base in (arm for arm in trained if arm.name == record.base_arm):
         for arm in (each for each in trained if each.against in (None, base.name)):
@@ -95,11 +95,6 @@ def _trained(record: StudyRecord, journals: Mapping[str, Journal], arm: str) -> 
     """The config of the arm's first training."""
     trials = (journals[trial.id] for trial in record.trials_of(arm) if trial.id in journals)
     return next((journal.config for journal in trials if journal.config), {})
-
-
-def _searched(record: StudyRecord, journals: Mapping[str, Journal]) -> set[str]:
-    found = winning_settings(record, journals, so_far=True)
-    return {f for by_repeat in found.values() for own in by_repeat.values() for f in own}
 
 
 def _adapted(arm: ArmRecord, config: Mapping[str, Any], searched: set[str]) -> Iterator[str]:

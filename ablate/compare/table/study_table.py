@@ -8,25 +8,26 @@ from dataclasses import replace
 from operator import attrgetter, itemgetter
 
 from ablate.compare.formats import Column, Table, for_people
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
 from ablate.compare.table.claimed import claims_table
-from ablate.compare.table.rows import ArmSummary, Effect, Summary
+from ablate.compare.table.rows import ArmSummary, Effect
 from ablate.compare.table.settings import found_by_searches
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, changed
 from ablate.config.metrics import SPLIT
-from ablate.results.replication import plural
+from ablate.store.replication import plural
 
 
 def study_table(
-    summary: Summary, *, other_scales: Sequence[Table] = (), reference: str = ""
+    summary: Judged, *, other_scales: Sequence[Table] = (), reference: str = ""
 ) -> Table:
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
     parts = (
         _effects(summary),
-        found_by_searches(summary),
+        found_by_searches(summary.record, summary.found),
         *_published(summary),
         claims_table(summary),
     )
@@ -48,7 +49,7 @@ def study_table(
     )
 
 
-def _effects(summary: Summary) -> Table | None:
+def _effects(summary: Judged) -> Table | None:
     """A factorial's effects and interactions; None for other designs."""
     effects = summary.effects
     if effects is None or not effects.effects:
@@ -69,7 +70,7 @@ def _with_reason(effect: Effect) -> str:
     return f"{shown.with_more(effect)}{f' ({effect.reason})' if effect.reason else ''}"
 
 
-def _published(summary: Summary) -> Iterator[Table]:
+def _published(summary: Judged) -> Iterator[Table]:
     """Our numbers next to the paper's: a table for each metric and split that the paper has."""
     for index, metric in enumerate((summary.metric, *summary.record.columns)):
         for split in metric.splits:
@@ -81,7 +82,7 @@ def _published(summary: Summary) -> Iterator[Table]:
                 yield for_people(_next_to_paper(summary, name, index, split), arms)
 
 
-def _next_to_paper(summary: Summary, name: str, index: int, split: str) -> list[Column]:
+def _next_to_paper(summary: Judged, name: str, index: int, split: str) -> list[Column]:
     record, metric = summary.record, (summary.metric, *summary.record.columns)[index]
     digits = metric.digits if index else shown.decimals(summary)
 
@@ -99,7 +100,7 @@ def _next_to_paper(summary: Summary, name: str, index: int, split: str) -> list[
     ]
 
 
-def every_test(summary: Summary) -> Table | None:
+def every_test(summary: Judged) -> Table | None:
     """All differences, of arms and then of effects; None where there is none."""
     effects = summary.effects.every if summary.effects else ()
     arms = [(_less_another(summary, arm.name), arm.comparison) for arm in summary.arms]
@@ -112,13 +113,13 @@ def every_test(summary: Summary) -> Table | None:
     return for_people(columns, compared, notes=[_about_tests(summary)]) if compared else None
 
 
-def _less_another(summary: Summary, arm: str) -> str:
+def _less_another(summary: Judged, arm: str) -> str:
     """The arm's name, with the name of the arm it is compared with unless this is the base arm."""
     other = summary.elsewhere.get(arm)
     return arm if other is None else f"{arm}, less {other}"
 
 
-def _about_tests(summary: Summary) -> str:
+def _about_tests(summary: Judged) -> str:
     """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
     replication = summary.replication
     if replication.of_settings_found:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ablate.compare.formats import Column
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.shares import Share, share_better
-from ablate.compare.table.rows import Comparison, Summary
-from ablate.results.replication import plural
+from ablate.compare.table.rows import Comparison
+from ablate.store.replication import plural
 
 
-def columns_of_wins(summary: Summary) -> list[Column]:
+def columns_of_wins(summary: Judged) -> list[Column]:
     """The share with its exact interval, and its numbers for programs; about a `Comparison`."""
 
     def share(comparison: Comparison) -> Share | None:
@@ -26,7 +27,7 @@ def columns_of_wins(summary: Summary) -> list[Column]:
     return [Column(_word(summary), share, str), *named]
 
 
-def about_wins(summary: Summary) -> str:
+def about_wins(summary: Judged) -> str:
     """How to read the column."""
     units = plural(summary.replication.unit)
     return (
@@ -35,5 +36,5 @@ def about_wins(summary: Summary) -> str:
     )
 
 
-def _word(summary: Summary) -> str:
+def _word(summary: Judged) -> str:
     return "better" if summary.metric.directed else "lower"

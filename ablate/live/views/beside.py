@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 
 from ablate.compare.formats import Column, Table, for_people
-from ablate.compare.material import Material, open_study
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid, Text
+from ablate.compare.study_summary import open_study
 from ablate.compare.table import columns as shown
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import NONE
@@ -32,7 +33,7 @@ def blocks(store: Store, a: str, b: str) -> list[Block]:
 
 def _of_studies(store: Store, a: str, b: str) -> list[Block]:
     both = [open_study(store, name) for name in (a, b)]
-    arms = list(dict.fromkeys(arm.name for one in both for arm in one.summary.arms))
+    arms = list(dict.fromkeys(arm.name for one in both for arm in one.arms))
     keys = [one.record.key for one in both]
     columns = [Column("arm", str, left=True), *(c for one in both for c in _of_study(one))]
     parts: list[Part] = [Grid(for_people(columns, arms, title=" beside ".join(keys)))]
@@ -49,42 +50,41 @@ def _of_studies(store: Store, a: str, b: str) -> list[Block]:
     ]  # fmt: skip
 
 
-def _deltas(material: Material) -> Part:
+def _deltas(judged: Judged) -> Part:
     from ablate.live import figures
 
-    figure = figures.one(material, "deltas")
+    figure = figures.one(judged, "deltas")
     if figure is None:
         return Text("Nothing is compared yet.")
-    where = f"/figure{address(material.record.key)[6:]}/deltas"
+    where = f"/figure{address(judged.record.key)[6:]}/deltas"
     return Plotted(where, figure)
 
 
-def _of_study(material: Material) -> list[Column]:
-    summary = material.summary
-    by_name = {arm.name: arm for arm in summary.arms}
-    digits, key = shown.decimals(summary), material.record.key
+def _of_study(judged: Judged) -> list[Column]:
+    by_name = {arm.name: arm for arm in judged.arms}
+    digits, key = shown.decimals(judged), judged.record.key
 
     def mean(name: str) -> str:
         arm = by_name.get(name)
-        return shown.mean_and_spread(arm.cells.get(summary.split), digits) if arm else NONE
+        return shown.mean_and_spread(arm.cells.get(judged.split), digits) if arm else NONE
 
     def delta(name: str) -> str:
         arm: ArmSummary | None = by_name.get(name)
-        return shown.delta(arm, summary.metric, digits) if arm and arm.comparison else NONE
+        return shown.delta(arm, judged.metric, digits) if arm and arm.comparison else NONE
 
     def verdict(name: str) -> str:
         arm = by_name.get(name)
         return shown.verdict(arm) if arm else NONE
 
     return [
-        Column(f"{key}: {summary.unit} of {summary.split}", mean),
+        Column(f"{key}: {judged.unit} of {judged.split}", mean),
         Column("difference", delta),
         Column("verdict", verdict, left=True),
     ]
 
 
-def _facts(material: Material) -> list[tuple[str, str]]:
-    record = material.record
+def _facts(judged: Judged) -> list[tuple[str, str]]:
+    record = judged.record
     return [
         ("question", record.question),
         ("base arm", record.base_arm),
@@ -92,7 +92,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
         ("seeds", record.seeds),
         ("design", record.design),
         ("judged by", record.metric.shown),
-        ("trials", f"{len(material.journals)} of {record.num_trials()}"),
+        ("trials", f"{len(judged.journals)} of {record.num_trials()}"),
     ]
 
 

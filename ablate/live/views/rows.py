@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ablate.compare.formats import Table
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Text
 from ablate.compare.plots import chosen
 from ablate.live.parts import PAGE, Part, pages
@@ -34,12 +34,12 @@ class Rows:
         return replace(table, rows=[row for name, row in pairs if name not in self.left_out])
 
 
-def chosen_rows(material: Material, number: int, address: str) -> Rows:
+def chosen_rows(judged: Judged, number: int, address: str) -> Rows:
     """The arms of a page of the table; pages are numbered from 1."""
-    names = [arm.name for arm in material.summary.arms]
+    names = [arm.name for arm in judged.arms]
     if len(names) <= PAGE:
         return Rows(names)
-    on_each = chosen.arms(names, 2, material)
+    on_each = chosen.arms(names, 2, judged)
     others = [name for name in names if name not in on_each]
     number = max(1, min(number, -(-len(others) // PAGE)))
     shown = {*on_each, *others[(number - 1) * PAGE : number * PAGE]}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ablate.compare.formats import Column, Table, for_people
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid, Text, small, table_parts
 from ablate.compare.table.other_scales import tables_of_other_scales
 from ablate.compare.table.study_table import every_test, study_table
@@ -17,8 +17,8 @@ from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
 from ablate.live.views import trials
 from ablate.live.views.index import address, of_trial
 from ablate.live.views.rows import Rows, chosen_rows
-from ablate.results.replication import counted
 from ablate.store import states
+from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord
 
@@ -49,13 +49,13 @@ def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[],
 def _now(study: Followed, params: Mapping[str, str]) -> Block:
     record, left = study.record, forecast.seconds_left(study)
     counts = states.counts(record, None, study.ends, study.driver is not None)
-    looks = str(study.material.summary.looks)
+    looks = str(study.judged.looks)
     pairs: list[tuple[str, Any]] = [
         ("trials", Bar(counts)),
         ("state", _state(study)),
         *([("imported from", record.imported)] if record.imported else []),
         *([("time left", f"about {duration(left)}")] if left is not None else []),
-        ("trained so far", duration(study.material.summary.seconds)),
+        ("trained so far", duration(study.judged.seconds)),
         *forecast.budget(study),
         ("base arm", record.base_arm),
         ("seeds", record.seeds),
@@ -78,30 +78,29 @@ def _state(study: Followed) -> str:
 def _table(study: Followed, params: Mapping[str, str]) -> Block:
     number = int(params.get("rows", "1"))
 
-    def make(material: Material) -> Block:
-        tables = study.once("tables", lambda material: _tables(material, study.store))
-        return _of_table(material, *tables, chosen_rows(material, number, address(study.key)))
+    def make(judged: Judged) -> Block:
+        tables = study.once("tables", lambda judged: _tables(judged, study.store))
+        return _of_table(judged, *tables, chosen_rows(judged, number, address(study.key)))
 
     return study.once(f"table {number}", make)
 
 
-def _tables(material: Material, store: Store) -> tuple[Table, Table | None]:
+def _tables(judged: Judged, store: Store) -> tuple[Table, Table | None]:
     """The study's own table, and its tests; the page writes nothing, so no reference is saved."""
-    others = tables_of_other_scales(material.summary, store)
-    return study_table(material.summary, other_scales=others), every_test(material.summary)
+    others = tables_of_other_scales(judged, store)
+    return study_table(judged, other_scales=others), every_test(judged)
 
 
-def _of_table(material: Material, table: Table, tests: Table | None, rows: Rows) -> Block:
-    summary = material.summary
+def _of_table(judged: Judged, table: Table, tests: Table | None, rows: Rows) -> Block:
     parts: list[Part] = [*rows.links, *table_parts(rows.of(table))]
     if tests is not None:
         parts += [Grid(rows.named(tests), folded="Tests in full"), *small(tests.notes)]
-    planned = sum(arm.counts.planned for arm in summary.arms)
-    missing = planned - sum(arm.counts.completed for arm in summary.arms)
-    unfinished = any(arm.counts.missing for arm in summary.arms)
+    planned = sum(arm.counts.planned for arm in judged.arms)
+    missing = planned - sum(arm.counts.completed for arm in judged.arms)
+    unfinished = any(arm.counts.missing for arm in judged.arms)
     warning = PROVISIONAL.format(missing=missing, planned=planned) if unfinished else ""
     # The question is above already.
-    shown = [part for part in parts if getattr(part, "text", "") != summary.record.question]
+    shown = [part for part in parts if getattr(part, "text", "") != judged.record.question]
     return Block("table", "What each arm bought", shown, warning)
 
 
@@ -160,7 +159,7 @@ def _of_searches(study: Followed) -> Block:
     ]
     parts: list[Part] = [Grid(for_people(columns, record.searches, title="searches"))]
     if not all(search.chosen for search in record.searches):  # else the table has them
-        parts += figures.best_settings(study.material)
+        parts += figures.best_settings(study.judged)
     parts += _drawings(study, figures.OF_SEARCHES)
     known = states.STATES[0] in study.ends.values()
     link = Link("Which settings mattered", f"{address(study.key)}/importance")

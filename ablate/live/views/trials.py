@@ -15,10 +15,10 @@ from ablate.live.parts import PAGE, Block, Filters, Link, Marked, Part, Printed,
 from ablate.live.views.index import address as of_study
 from ablate.live.views.index import of_trial
 from ablate.results.labels import Label
-from ablate.results.replication import counted
 from ablate.store import printed, states
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
+from ablate.store.replication import counted
 
 MOST_IN_TROUBLE = 20  # that are shown with what they printed
 SHOWN_SETTINGS = 6  # of a search's trial in the list
@@ -103,7 +103,7 @@ def listed(study: Followed, params: Mapping[str, str]) -> Block:
     ids = [one for one in ids if not wanted or states.state(one, ends, alive) == wanted]
     number = max(1, int(params.get("page", "1")))
     labels, metric = study.labels, record.metric
-    splits = ["valid", *(["test"] if study.material.summary.split == "test" else [])]
+    splits = ["valid", *(["test"] if study.judged.split == "test" else [])]
     rows = [(one, study.journals.get(one)) for one in ids[(number - 1) * PAGE : number * PAGE]]
     varied = _varied([journal for _, journal in rows if journal is not None])
     columns: list[Column] = [

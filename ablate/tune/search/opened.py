@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.config.identity import Trial
 from ablate.errors import DamagedError
-from ablate.results.replication import replication_of
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
@@ -84,7 +83,7 @@ class Searches:
 
     def drop(self, plan: Plan, arms: Collection[str], num: int) -> None:
         """Close the searches of these arms beyond `num` pairs for good: a look decided the arms."""
-        pair = replication_of(plan.record).pair
+        pair = plan.record.replication.pair
         for index, search in enumerate(plan.searches):
             model = search.model.get("seed_index")
             if search.arm in arms and (search.repeat if model is None else pair(model)) >= num:

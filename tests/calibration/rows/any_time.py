@@ -8,7 +8,7 @@ import numpy as np
 
 from ablate.compare.statistics import anytime
 from ablate.compare.statistics.paired import holm as holm_of
-from ablate.results.replication import MIN_PAIRS
+from ablate.store.replication import MIN_PAIRS
 from tests.calibration.draws import ALPHA, against_base, arms_of, holm, p_of, t_of
 from tests.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 

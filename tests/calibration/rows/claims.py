@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.claims import claims
-from ablate.compare.table.summary import summarise
 from tests.calibration.draws import arms_of, half_width
 from tests.calibration.row import Case, Limit, Row, Simulated, rate
 from tests.support.studies_by_hand import ByHand
@@ -34,7 +34,7 @@ def _within(losses: np.ndarray) -> bool | None:
         name: {"published": {"test": round(math.exp(loss), 1)}}
         for name, loss in zip(("base", "arm"), nats[:, -1].tolist(), strict=True)
     }
-    (claim,) = claims(summarise(study.record, study.journals))
+    (claim,) = claims(Judged(study.record, study.journals))
     return claim.within_one_run
 
 

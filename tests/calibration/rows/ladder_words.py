@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics import equivalent
 from ablate.compare.statistics.ladder import OverRow, over_rungs
 from ablate.compare.statistics.power_law import fit
-from ablate.compare.table.summary import summarise
 from tests.calibration.draws import ALPHA, holm, p_of
 from tests.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 from tests.calibration.rows.ladder_equivalent import EXPONENT, FLOOR, HEIGHT, SHARED
@@ -167,7 +167,7 @@ def _over(base: np.ndarray, arm: np.ndarray) -> OverRow:
         study = ByHand({"base": base[:, index].tolist(), "a": arm[:, index].tolist()})
         study.record_fields = {**fields, "scale": f"s.{name}", "sizes": {"size": name}}
         study.arm_fields = {key: {"compute": float(COMPUTE[index])} for key in ("base", "a")}
-        summaries.append(summarise(study.record, study.journals))
+        summaries.append(Judged(study.record, study.journals))
     (row,) = over_rungs(summaries).over
     return row
 

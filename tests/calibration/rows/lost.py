@@ -10,7 +10,7 @@ import numpy as np
 from ablate.compare.across import matched_table
 from ablate.compare.across.changes import ComparedTrial, Lineage, changes_of, common_of, groups_of
 from ablate.compare.across.matched import Exchange
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.config.metrics import PERPLEXITY
 from ablate.judging.judge import judge
 from tests.calibration.draws import ALPHA, p_of
@@ -39,7 +39,7 @@ def in_a_table(losses: list[list[float]], left: Collection[int]) -> bool:
     for seed in range(len(losses[1])):
         if seed not in left:
             study.end(f"arm-{seed}", "failed", reason=WHY)
-    comparison = summarise(study.record, study.journals).arm("arm").comparison
+    comparison = Judged(study.record, study.journals).arm("arm").comparison
     return comparison is not None and comparison.verdict == "better"
 
 

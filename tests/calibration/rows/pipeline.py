@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 from scipy import stats
 
-from ablate.compare.table.summary import summarise
+from ablate.compare.judged import Judged
 from ablate.store import journal as journals
 from ablate.store.workspace import Workspace, make_folders, open_workspace
 from ablate.study.designs import table
@@ -71,7 +71,7 @@ def _run(workspace: Workspace, folder: Path, number: int) -> np.ndarray:
     schedule = Schedule(plan, workspace.store, open_search(workspace.searches))
     local.run(schedule, order_in(workspace))
     record = schedule.plan.record
-    summary = summarise(record, journals.read_all(workspace.store, record.trial_ids()))
+    summary = Judged(record, journals.read_all(workspace.store, record.trial_ids()))
     comparison = summary.arm("arm 1").comparison
     assert comparison is not None
     return np.array(comparison.difference.deltas)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ablate.compare.judged import Judged
 from ablate.compare.page.as_trained import _difference, differences
 from tests.support.studies_by_hand import ByHand
 
@@ -36,4 +37,4 @@ def test_what_arms_trained_with_is_told_from_one_reading_of_the_trials(num, monk
     monkeypatch.setattr(Reads, "num", 0)
     study = ByHand({f"arm {i}": [4.0, 4.1] for i in range(num)}, "arm 0")
     record = replace(study.record, trials=Reads(study.trials))
-    assert len(differences(record, study.journals)) == num and Reads.num == 1
+    assert len(differences(Judged(record, study.journals))) == num and Reads.num == 1

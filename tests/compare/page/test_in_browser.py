@@ -12,7 +12,7 @@ from ablate.compare.page import page
 from ablate.compare.plots import style
 from ablate.store.store import Store
 from tests.support.browser import is_wider_than_the_window
-from tests.support.whole_study import material_of, whole_study
+from tests.support.whole_study import judged_of, whole_study
 
 HOSTILE = "<img src=x onerror=alert(2)>"
 LAST = "[data-figure=search] .main-svg"  # figures are drawn in order
@@ -22,10 +22,10 @@ LAST = "[data-figure=search] .main-svg"  # figures are drawn in order
 def pages(tmp_path_factory) -> dict[str, Path]:
     """The same report, as a page to use and as a still one."""
     folder = tmp_path_factory.mktemp("pages")
-    material, store = material_of(whole_study(HOSTILE)), Store(str(folder / "store"))
+    judged, store = judged_of(whole_study(HOSTILE)), Store(str(folder / "store"))
     files = {"to use": folder / "report.html", "still": folder / "still.html"}
     for kind, file in files.items():
-        file.write_text(page(material, store, to_use=kind == "to use"), encoding="utf-8")
+        file.write_text(page(judged, store, to_use=kind == "to use"), encoding="utf-8")
     return files
 
 

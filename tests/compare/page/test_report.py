@@ -25,7 +25,7 @@ from ablate.store.findings import SavedFinding
 from ablate.store.store import Store
 from tests.support.golden import changes
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of, whole_study
+from tests.support.whole_study import judged_of, whole_study
 
 FOLDER = Path(sections.__file__).parent
 KINDS_OF_LINK = ("src", "href", "srcset", "data", "action")
@@ -71,7 +71,7 @@ def test_it_needs_nothing_else(study, workspace):
 def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
     headings = re.findall("<h2 id=.*?>(.*?)</h2>", text)
-    figures = [figure.title for figure in plots.described(material_of(study)).values()]
+    figures = [figure.title for figure in plots.described(judged_of(study)).values()]
     rest = ["Arms", "Trials", "To run it again"]
     assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.NAMES)
     key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
@@ -288,7 +288,7 @@ def golden_text(workspace) -> str:
     workspace.store.write_json("trials/base-0/readings.json", {"readings": [{"split": "test"}] * 2})
     texts = []
     for title, study in (("searched", whole_study()), ("of two stages", of_two_stages())):
-        text = page(material_of(study), workspace.store)
+        text = page(judged_of(study), workspace.store)
         text = re.sub('base64,[^"]*', "base64,...", text).replace("<tr>", "\n<tr>")
         text = re.sub("<style>.*</style>", "<style>...</style>", text, flags=re.DOTALL)
         text = re.sub("(Table|provenance) [0-9a-f]{16}", r"\1 ...", text)  # of every last digit

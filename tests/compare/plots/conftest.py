@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.whole_study import Material, material_of, whole_study
+from ablate.compare.judged import Judged
+from tests.support.whole_study import judged_of, whole_study
 
 
 @pytest.fixture
@@ -11,5 +12,5 @@ def study():
 
 
 @pytest.fixture
-def material(study) -> Material:
-    return material_of(study)
+def judged(study) -> Judged:
+    return judged_of(study)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ablate.compare import plots
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.plots import static
 from ablate.config.metrics import ACCURACY
 from ablate.store.epoch import Epoch
@@ -20,7 +20,7 @@ from ablate.study.designs import factorial
 from tests.support.drawn import drawn
 from tests.support.golden import changes
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of, searched, whole_study
+from tests.support.whole_study import judged_of, searched, whole_study
 
 LEVELS = ("off", "some", "very much of all that there is")
 LONG = "an arm whose name is too long to stand whole at the side of any picture"
@@ -115,8 +115,8 @@ def golden_text() -> str:
     """Every picture of every study."""
     texts = []
     for title, made in STUDIES.items():
-        material: Material = material_of(made())
-        for name, figure in plots.described(material).items():
+        judged: Judged = judged_of(made())
+        for name, figure in plots.described(judged).items():
             picture = drawn(static.drawn(figure))
             texts.append(f"== {title}: {name}\n{figure.caption}\n{picture}\n")
     return "\n".join(texts)

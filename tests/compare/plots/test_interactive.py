@@ -11,7 +11,7 @@ from ablate.compare import plots
 from ablate.compare.plots import geometry, interactive, layout, search, traces
 from ablate.compare.plots.figure import Axis, Figure, Label, Look, Panel, Series
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of, whole_study
+from tests.support.whole_study import judged_of, whole_study
 
 HOSTILE = "</script><img onerror=a()>&%{x}"
 
@@ -27,7 +27,7 @@ def data_of(figure: Figure) -> list[dict[str, Any]]:
 
 def test_plotly_knows_every_property():
     """Its figures refuse a property, or a value, that the script would ignore."""
-    for figure in plots.described(material_of(whole_study())).values():
+    for figure in plots.described(judged_of(whole_study())).values():
         drawn = interactive.drawn(figure)
         assert len(drawn.data) == len(data_of(figure))
         assert drawn.layout.height == geometry.height(figure)
@@ -139,7 +139,7 @@ def test_epochs_are_whole(span, step):
 
 def test_twenty_arms_have_a_row_each():
     study = ByHand({f"arm {i}": [4.0 + 0.01 * i, 4.02 + 0.01 * i] for i in range(21)}, "arm 0")
-    figure = plots.get("deltas").described(material_of(study))
+    figure = plots.get("deltas").described(judged_of(study))
     assert figure is not None
     assert geometry.height(figure) / 20 > 24  # pixels of a row
     axis = layout.layout(figure)["yaxis"]

@@ -12,17 +12,18 @@ import pytest
 from matplotlib.figure import Figure
 
 from ablate.compare import plots
+from ablate.compare.judged import Judged
 from ablate.compare.plots import chosen, curves, parameters, search, static, style
 from ablate.compare.plots import figure as fig
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
 from ablate.store.epoch import Epoch
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import Material, material_of, searched
+from tests.support.whole_study import judged_of, searched
 
 
-def described(name: str, material: Material) -> Any:
-    figure = plots.get(name).described(material)
+def described(name: str, judged: Judged) -> Any:
+    figure = plots.get(name).described(judged)
     assert figure is not None
     return figure
 
@@ -85,7 +86,7 @@ def test_a_caption_counts_the_searches_for_which_there_is_no_colour(num, left):
     study = ByHand({f"arm {i}": [4.0] for i in range(num)}, "arm 0")
     found = tuple(searched(study, f"arm {i}", draws) for i in range(num))
     study.record_fields = {"searches": found}
-    caption = described("budget", material_of(study)).caption
+    caption = described("budget", judged_of(study)).caption
     assert left in caption and ("Not drawn" in caption) == (num > 7)
 
 
@@ -93,7 +94,7 @@ def test_the_budget_of_two_trials_is_a_curve():
     study = ByHand({"base": [4.0]})
     found = searched(study, "base", random.Random(1))
     study.record_fields = {"searches": (replace(found, trials=found.trials[:2]),)}
-    figure = static.drawn(described("budget", material_of(study)))
+    figure = static.drawn(described("budget", judged_of(study)))
     assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [2, 2]
 
 
@@ -105,14 +106,14 @@ def test_a_picture_replaces_the_one_before(tmp_path):
 
 
 def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
-    material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
-    figure = static.drawn(described("curves", material))
+    judged = judged_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
+    figure = static.drawn(described("curves", judged))
     panels = [axes for axes in figure.axes if axes.get_visible()]
-    means = {name: mean for name, (mean, *_) in curves._curves(material).items()}
-    for axes, arm in zip(panels, material.record.arms, strict=True):
+    means = {name: mean for name, (mean, *_) in curves._curves(judged).items()}
+    for axes, arm in zip(panels, judged.record.arms, strict=True):
         *others, base, own = axes.lines
         assert len(others) == 9 and {line.get_color() for line in others} == {"#d9d9d9"}
-        for line, other in zip(others, material.record.arms, strict=True):
+        for line, other in zip(others, judged.record.arms, strict=True):
             mean = means[other.name]
             assert [*line.get_ydata()] == mean
             assert [*line.get_xdata()] == [*range(1, len(mean) + 1)]
@@ -193,8 +194,8 @@ def of_metric(metric: Metric, values: dict[str, list[float]], **fields: Any) -> 
 
 def test_values_below_zero_are_drawn_in_a_picture_of_its_size():
     values = {"base": [-0.5, -0.4], "better": [0.1, 0.12], "best": [0.3, 0.32]}
-    material = material_of(of_metric(Metric("r2", better="higher"), values))
-    figure = static.drawn(described("parameters", material))
+    judged = judged_of(of_metric(Metric("r2", better="higher"), values))
+    figure = static.drawn(described("parameters", judged))
     (axes,) = figure.axes
     low, high = axes.get_ylim()
     assert low < -0.45 < 0.31 < high and axes.get_yscale() == "linear"
@@ -207,7 +208,7 @@ def test_interactions_are_drawn_where_higher_is_better():
     values = {arm.name: [0.5 + 0.1 * i, 0.52 + 0.1 * i] for i, arm in enumerate(arms)}
     study = of_metric(ACCURACY, values, design="factorial")
     study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
-    figure = static.drawn(described("interactions", material_of(study)))
+    figure = static.drawn(described("interactions", judged_of(study)))
     (_, (low, high), _) = figure.axes[0].containers[0].lines
     half = 12.706  # t of two seeds, 50 and 52
     assert low.get_ydata()[0] == pytest.approx(51 - half, abs=0.01)
@@ -224,7 +225,7 @@ def test_three_factors_have_three_panels_of_two():
     study = ByHand({arm.name: [4.0 + 0.1 * i, 4.1] for i, arm in enumerate(arms)})
     levels = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
     study.arm_fields, study.record_fields = levels, {"design": "factorial"}
-    figure = static.drawn(described("interactions", material_of(study)))
+    figure = static.drawn(described("interactions", judged_of(study)))
     shown = [axes for axes in figure.axes if axes.get_visible()]
     legends = [axes.get_legend().get_texts()[0].get_text()[0] for axes in shown]
     assert [axes.get_xlabel() + b for axes, b in zip(shown, legends, strict=True)] == [
@@ -236,13 +237,13 @@ def test_three_factors_have_three_panels_of_two():
 def test_the_plot_of_differences_names_the_arm_that_a_row_is_compared_with():
     study = ByHand({"base": [4.3, 4.31, 4.3], "b": [4.1, 4.13, 4.12], "c": [4.0, 4.01, 4.04]})
     study.arm_fields = {"c": {"against": "b"}}
-    figure = static.drawn(described("deltas", material_of(study)))
+    figure = static.drawn(described("deltas", judged_of(study)))
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names == ["c (less b)", "b"]
-    caption = described("deltas", material_of(study)).caption
+    caption = described("deltas", judged_of(study)).caption
     assert "from the base arm, or from the one in brackets," in caption
     study.record_fields = {"design": "path"}
-    assert "from the arm before with" in described("deltas", material_of(study)).caption
+    assert "from the arm before with" in described("deltas", judged_of(study)).caption
 
 
 @pytest.mark.parametrize(
@@ -255,19 +256,19 @@ def test_the_caption_of_curves_says_which_scale_they_have(metric, lowest, logari
         value = journal.metrics[metric.key("valid")]
         shares = enumerate((0.9, value), 1)
         journal.epochs = [Epoch(number, {metric.key("valid"): share}) for number, share in shares]
-    material = material_of(study)
-    figure = static.drawn(described("curves", material))
+    judged = judged_of(study)
+    figure = static.drawn(described("curves", judged))
     assert (figure.axes[0].get_yscale() == "log") == logarithmic
-    assert ("is logarithmic" in described("curves", material).caption) == logarithmic
+    assert ("is logarithmic" in described("curves", judged).caption) == logarithmic
 
 
-def many(num: int) -> Material:
+def many(num: int) -> Judged:
     """Arms of which the last is the best."""
     losses = {f"arm {i}": [5.0 - 0.001 * i, 5.01 - 0.001 * i] for i in range(num)}
     study = ByHand(losses, "arm 0")
     for at, (trial, journal) in enumerate([*study.journals.items()]):
         study.end(trial, "completed", metrics=journal.metrics, num_parameters=1000 + at // 2)
-    return material_of(study)
+    return judged_of(study)
 
 
 @pytest.mark.parametrize("name", ["deltas", "curves", "parameters"])
@@ -288,21 +289,21 @@ def test_a_caption_says_nothing_of_arms_if_all_are_drawn(name):
 
 
 def test_the_base_arm_and_the_best_arms_are_drawn_in_the_order_of_the_study():
-    material = many(9)
-    assert chosen.arms([f"arm {i}" for i in range(9)], 3, material) == ["arm 0", "arm 7", "arm 8"]
-    assert chosen.arms([f"arm {i}" for i in range(1, 9)], 2, material) == ["arm 7", "arm 8"]
+    judged = many(9)
+    assert chosen.arms([f"arm {i}" for i in range(9)], 3, judged) == ["arm 0", "arm 7", "arm 8"]
+    assert chosen.arms([f"arm {i}" for i in range(1, 9)], 2, judged) == ["arm 7", "arm 8"]
     names = ["arm 0", "b", "c", "d"]
-    assert "the base arm and the best 2 others." in chosen.left_out(names, 3, material)
+    assert "the base arm and the best 2 others." in chosen.left_out(names, 3, judged)
     assert "shows the best 2 arms. Not drawn: 1 more arm," in chosen.left_out(
-        ["b", "c", "d"], 2, material
+        ["b", "c", "d"], 2, judged
     )
 
 
 def test_of_arms_without_a_result_the_first_are_drawn():
-    material = material_of(ByHand({f"arm {i}": [None] for i in range(4)}, "arm 0"))
+    judged = judged_of(ByHand({f"arm {i}": [None] for i in range(4)}, "arm 0"))
     names = [f"arm {i}" for i in range(4)]
-    assert chosen.arms(names, 2, material) == ["arm 0", "arm 1"]
-    assert "the base arm and the first 1 other." in chosen.left_out(names, 2, material)
+    assert chosen.arms(names, 2, judged) == ["arm 0", "arm 1"]
+    assert "the base arm and the first 1 other." in chosen.left_out(names, 2, judged)
 
 
 def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
@@ -312,5 +313,5 @@ def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
         "".join(each): {"levels": dict(zip("abcdef", each, strict=True))} for each in levels
     }
     study.record_fields = {"design": "factorial"}
-    material = material_of(study)
-    assert "Not drawn: 3 more pairs of factors." in described("interactions", material).caption
+    judged = judged_of(study)
+    assert "Not drawn: 3 more pairs of factors." in described("interactions", judged).caption

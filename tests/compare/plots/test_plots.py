@@ -24,28 +24,28 @@ from ablate.store import study_record
 from ablate.store.journal import Journal
 from ablate.store.study_record import ArmRecord
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import material_of, whole_study
+from tests.support.whole_study import judged_of, whole_study
 
 
-def axes_of(name, material, index=0):
-    return static.drawn(described(name, material)).axes[index]
+def axes_of(name, judged, index=0):
+    return static.drawn(described(name, judged)).axes[index]
 
 
-def described(name, material) -> Any:
-    figure = plots.get(name).described(material)
+def described(name, judged) -> Any:
+    figure = plots.get(name).described(judged)
     assert figure is not None
     return figure
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", plots.NAMES)
-def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, material):
-    figure = described(name, material)
+def test_every_picture_is_drawn_as_png_and_svg_the_same_every_time(name, judged):
+    figure = described(name, judged)
     picture = static.drawn(figure)
     files = {kind: written(picture, kind) for kind in KINDS}
     assert files["png"].startswith(b"\x89PNG") and len(files["png"]) > 5000
     assert ET.fromstring(files["svg"]).tag.endswith("svg")
-    again = static.drawn(described(name, material))
+    again = static.drawn(described(name, judged))
     assert {kind: written(again, kind) for kind in KINDS} == files
     assert figure.caption and figure.table.rows
 
@@ -56,7 +56,7 @@ def test_a_dollar_in_a_name_is_no_formula(name):
     r"""`$\write18{id}$` ended every plot with an error of mathtext."""
     asked = r"$\write18{id}$"
     study = whole_study(asked)
-    figure = static.drawn(described(name, material_of(study)))
+    figure = static.drawn(described(name, judged_of(study)))
     figure.draw_without_rendering()
     assert written(figure, "svg")
     if name != "parameters":  # whose points have no names
@@ -65,7 +65,7 @@ def test_a_dollar_in_a_name_is_no_formula(name):
 
 @pytest.mark.parametrize("name", plots.NAMES)
 def test_a_study_without_results_has_no_picture(name):
-    assert plots.get(name).described(material_of(ByHand({"base": [None]}))) is None
+    assert plots.get(name).described(judged_of(ByHand({"base": [None]}))) is None
 
 
 @pytest.mark.parametrize("tuned", [True, False])
@@ -73,15 +73,15 @@ def test_deltas_are_where_the_table_has_them(study, tuned):
     """Filled where they are decided: of arms that one search tuned, nowhere."""
     if not tuned:
         del study.record_fields["searches"]
-    material = material_of(study)
-    axes = axes_of("deltas", material)
+    judged = judged_of(study)
+    axes = axes_of("deltas", judged)
     names = [label.get_text() for label in axes.get_yticklabels()]
-    arms = [arm for arm in material.summary.arms if arm.comparison]
+    arms = [arm for arm in judged.arms if arm.comparison]
     assert names == [arm.name for arm in reversed(arms)]
     marked = [line for line in axes.lines if line.get_marker() in ("o", "s", "D")]
     dots, drawn = ([line for line in marked if bool(line.get_linewidth()) == x] for x in (0, 1))
     for line, arm in zip(dots, reversed(arms), strict=True):
-        pairs = map(material.summary.metric.change, arm.comparison.difference.deltas)
+        pairs = map(judged.metric.change, arm.comparison.difference.deltas)
         assert [*line.get_xdata()] == [*pairs]
     for line, arm in zip(drawn, reversed(arms), strict=True):
         assert line.get_xdata()[0] == arm.comparison.delta
@@ -94,16 +94,16 @@ def test_deltas_are_where_the_table_has_them(study, tuned):
 
 def test_an_arm_far_from_all_others_is_an_arrow_and_hides_nothing():
     losses = {"base": [4.0, 4.01, 4.03], "near": [3.98, 4.0, 4.0], "mid": [4.03, 4.02, 4.05]}
-    material = material_of(ByHand({**losses, "lost": [9.0, 9.1, 9.0]}))
-    axes = axes_of("deltas", material)
+    judged = judged_of(ByHand({**losses, "lost": [9.0, 9.1, 9.0]}))
+    axes = axes_of("deltas", judged)
     assert axes.get_xlim()[1] < 20
     (arrow,) = (line for line in axes.lines if line.get_marker() == ">")
     assert 0 < arrow.get_xdata()[0] * 1.05 == pytest.approx(axes.get_xlim()[1])
     assert any("×151" in text.get_text() and "lost" not in text.get_text() for text in axes.texts)
 
 
-def test_learning_curves_are_the_mean_and_the_range_of_the_seeds(study, material):
-    axes = axes_of("curves", material)
+def test_learning_curves_are_the_mean_and_the_range_of_the_seeds(study, judged):
+    axes = axes_of("curves", judged)
     line, band = axes.lines[0], axes.collections[0]
     finals = [study.journals[f"a off, b off-{seed}"] for seed in range(4)]
     at_end = [journal.epochs[-1].metrics["valid_nll"] for journal in finals]
@@ -124,21 +124,21 @@ def test_the_curve_of_a_stage_continues_that_of_the_stage_before():
             f"tuned-{index}", "base", index, stage="finetune", final=True, parents=(first.id,)
         )
         study.end(f"tuned-{index}", "completed", metrics={"valid_nll": 3.9})
-    axes = axes_of("curves", material_of(study))
+    axes = axes_of("curves", judged_of(study))
     assert len(axes.lines[0].get_xdata()) == 4
 
 
 def test_many_arms_get_a_panel_each():
-    material = material_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
-    figure = static.drawn(described("curves", material))
+    judged = judged_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
+    figure = static.drawn(described("curves", judged))
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title() for axes in shown] == [f"arm {i}" for i in range(9)]
 
 
-def test_parameters_are_drawn_against_perplexity(material):
-    axes = axes_of("parameters", material)
+def test_parameters_are_drawn_against_perplexity(judged):
+    axes = axes_of("parameters", judged)
     points = {tuple(c.lines[0].get_xydata()[0]) for c in axes.containers}
-    wanted = {(a.num_parameters, a.cells["test"].mean) for a in material.summary.arms}
+    wanted = {(a.num_parameters, a.cells["test"].mean) for a in judged.arms}
     assert points == wanted
 
 
@@ -155,10 +155,10 @@ def test_published_points_are_shown_only_at_a_comparable_scale():
         if cell.corpus == "ptb" and cell.metric == "ppl" and cell.parameters
     ]
     assert len(theirs) > 2
-    alone = axes_of("parameters", material_of(study))
+    alone = axes_of("parameters", judged_of(study))
     assert len(alone.containers) == 2
     study.record_fields["published_scale"] = True
-    with_theirs = axes_of("parameters", material_of(study))
+    with_theirs = axes_of("parameters", judged_of(study))
     assert len(with_theirs.containers) == 2 + len(theirs)
 
 
@@ -168,7 +168,7 @@ def test_a_published_point_that_is_not_comparable_is_not_drawn():
     study.record_fields = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
     study.record_fields["published_scale"] = True
     study.end("base-0", "completed", metrics={"test_nll": 3.9}, num_parameters=5000)
-    axes = axes_of("parameters", material_of(study))
+    axes = axes_of("parameters", judged_of(study))
     shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
     assert 100.0 not in shown and len(shown) > 5
 
@@ -181,26 +181,26 @@ def test_a_published_point_of_an_arm_that_is_not_comparable_is_named_with_the_re
         "base": {"published": {"test": 78.9}, "not_comparable": "trained by Adam"},
     }
     study.end("base-0", "completed", metrics={"test_nll": 3.9}, num_parameters=5000)
-    material = material_of(study)
-    axes = axes_of("parameters", material)
+    judged = judged_of(study)
+    axes = axes_of("parameters", judged)
     shown = {float(container.lines[0].get_ydata()[0]) for container in axes.containers}
     assert 78.9 not in shown and 100.0 not in shown
-    caption = described("parameters", material).caption
+    caption = described("parameters", judged).caption
     assert "Not comparable (trained by Adam): CharCNN (Kim et al., 2015)." in caption
     assert "Not comparable (another text): Sum-Prod Net (Cheng et al., 2014)." in caption
 
 
-def test_the_budget_curve_is_the_expected_best(material):
-    axes = axes_of("budget", material)
-    curves = budget_curves(material.record, material.journals)
+def test_the_budget_curve_is_the_expected_best(judged):
+    axes = axes_of("budget", judged)
+    curves = budget_curves(judged)
     bold = [line for line in axes.lines if line.get_linewidth() == 2]
     for line, curve in zip(bold, curves, strict=True):
         assert [*line.get_xdata()] == [point.tokens for point in curve.expected]
         assert [*line.get_ydata()] == [math.exp(point.loss) for point in curve.expected]
 
 
-def test_interactions_show_the_mean_at_every_two_levels(study, material):
-    axes = axes_of("interactions", material)
+def test_interactions_show_the_mean_at_every_two_levels(study, judged):
+    axes = axes_of("interactions", judged)
     (first, *_), (second, *_) = [container.lines for container in axes.containers]
     off = [statistics.mean(study.losses[f"a {level}, b off"]) for level in ("off", "on")]
     assert [*first.get_ydata()] == pytest.approx([math.exp(mean) for mean in off])
@@ -208,8 +208,8 @@ def test_interactions_show_the_mean_at_every_two_levels(study, material):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b: off", "b: on"]
 
 
-def test_a_search_has_an_axis_for_each_setting_that_varied(material):
-    axes = axes_of("search", material)
+def test_a_search_has_an_axis_for_each_setting_that_varied(judged):
+    axes = axes_of("search", judged)
     names = [label.get_text() for label in axes.get_xticklabels()]
     assert names == ["optimizer\nlearning_rate", "head\ntied", "perplexity\nof valid"]
     lines = [line for line in axes.lines if len(line.get_xdata()) > 1 and line.get_zorder() < 6]
@@ -221,7 +221,7 @@ def test_a_search_has_an_axis_for_each_setting_that_varied(material):
 
 def test_a_trial_that_never_started_is_in_no_picture(study):
     study.journals["a off, b off-10"] = Journal(study.journals["a off, b off-10"].trial)
-    axes = axes_of("search", material_of(study))
+    axes = axes_of("search", judged_of(study))
     assert axes.get_title(loc="left").endswith("4 trials, 3 completed")
 
 
@@ -282,6 +282,6 @@ def test_a_paper_s_plot_has_serif_letters_and_its_width(workspace):
     pdf = (workspace.folder / "paper" / "deltas.pdf").read_bytes()
     assert pdf.startswith(b"%PDF") and b"STIXGeneral" in pdf and b"DejaVuSans" not in pdf
     assert b"/FontType 42" in pdf or b"/CIDFontType2" in pdf  # letters that publishers take
-    figure = described("deltas", material_of(study))
+    figure = described("deltas", judged_of(study))
     assert static.drawn(figure, "serif").get_figwidth() == pytest.approx(5.5)
     assert written(static.drawn(figure, "serif"), "pdf", "serif") == pdf

@@ -17,7 +17,7 @@ from ablate.compare.plots import interactive, static
 from ablate.compare.plots.figure import Figure, Label, Panel, Rule, Series
 from ablate.compare.plots.geometry import boxes
 from tests.compare.plots.test_golden_pictures import STUDIES
-from tests.support.whole_study import material_of
+from tests.support.whole_study import judged_of
 
 COMPARED = [title for title in STUDIES if title != "a factorial of three"]  # which has no new kind
 Points = tuple[tuple[str, str], ...]
@@ -136,7 +136,7 @@ def _intervals(trace: Any) -> Iterator[Points]:
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, dict[str, Figure]]:
-    return {title: plots.described(material_of(STUDIES[title]())) for title in COMPARED}
+    return {title: plots.described(judged_of(STUDIES[title]())) for title in COMPARED}
 
 
 def test_every_figure_is_among_those_that_are_compared(figures):

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from ablate.compare.formats import Column, for_people, table_of
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page import as_trained
 from ablate.compare.page.parts import Grid, Section
 from ablate.compare.text.figures import count, duration
 from ablate.store.store import Store
 
 
-def sections(material: Material, store: Store) -> Iterator[Section]:
+def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """A row for each arm, and the values of the base arm folded up."""
-    record, journals = material.record, material.journals
-    summaries = {arm.name: arm for arm in material.summary.arms}
-    changes = as_trained.differences(record, journals)
+    record = judged.record
+    summaries = {arm.name: arm for arm in judged.arms}
+    changes = as_trained.differences(judged)
     summary = itemgetter(1)  # an arm that is only an ensemble of others has none
     tokens = Column("tokens a seed", lambda arm: count(arm.tokens)).about(summary)
     columns = [
@@ -30,5 +30,5 @@ def sections(material: Material, store: Store) -> Iterator[Section]:
         ),
     ]
     arms = for_people(columns, [(arm, summaries.get(arm.name)) for arm in record.arms])
-    values = table_of(["field", "value"], as_trained.base_values(record, journals), ["value"])
+    values = table_of(["field", "value"], as_trained.base_values(judged), ["value"])
     yield Section("Arms", [Grid(arms), Grid(values, folded="The values of the base arm")])

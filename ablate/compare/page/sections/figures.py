@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.compare import plots
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Drawing, Section
 from ablate.store.store import Store
 
 
-def sections(material: Material, store: Store) -> Iterator[Section]:
+def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """A section for each figure, as `ablate plot` draws it."""
-    for name, figure in plots.described(material).items():
+    for name, figure in plots.described(judged).items():
         yield Section(figure.title, [Drawing(name, figure)])

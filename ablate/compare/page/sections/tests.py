@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid, Section, small
 from ablate.compare.table.study_table import every_test
 from ablate.store.store import Store
 
 
-def sections(material: Material, store: Store) -> Iterator[Section]:
+def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """The tests of arms and of effects, unless nothing is compared yet."""
-    table = every_test(material.summary)
+    table = every_test(judged)
     if table is not None:
         yield Section("Tests in full", [Grid(table), *small(table.notes)])

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.compare.formats import table_of
-from ablate.compare.material import Material
+from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid, Section, Text
 from ablate.compare.text.figures import shown
 from ablate.config.identity import StageName
 from ablate.config.metrics import SPLITS
-from ablate.results.replication import counted
 from ablate.results.result import result_of
 from ablate.store import tokens
+from ablate.store.replication import counted
 from ablate.store.store import Store
 
 
-def sections(material: Material, store: Store) -> Iterator[Section]:
+def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """A row for each trial, folded up."""
-    metric = material.record.metric
-    stages = {trial.id: trial.stage for trial in material.record.trials}
+    metric = judged.record.metric
+    stages = {trial.id: trial.stage for trial in judged.record.trials}
     rows = []
-    for id, journal in material.journals.items():
+    for id, journal in judged.journals.items():
         # A record lists the trials of searches by search, without a stage.
         trial, stage = journal.trial, stages.get(id, StageName.SEARCH)
         losses = [metric.loss_of(journal.metrics, split) for split in SPLITS]
@@ -30,7 +30,7 @@ def sections(material: Material, store: Store) -> Iterator[Section]:
         rows.append([id, trial.arm, stage, trial.seed, fate, *values])
     left = ["arm", "stage", "status"]
     table = table_of(["trial", "arm", "stage", "seed", "status", *SPLITS], rows, left)
-    again = sum(tokens.num_readings(store, trial) for trial in material.journals)
+    again = sum(tokens.num_readings(store, trial) for trial in judged.journals)
     note = (
         f"Saved log-probabilities of the test split were read again {counted(again, 'time')}, "
         "after the study's own reading."

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.results.replication import Replication, plural, replication_of
-from ablate.store.study_record import StudyRecord
+from ablate.store.replication import plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,25 +73,6 @@ class Looks:
             return f"looks are planned at {_listed(self.planned)} {units}"
         made = f"looked at {_listed(self.made)} {units}, as planned"
         return f"{made}; next at {ahead[0]}" if ahead else made
-
-
-def looks_of(record: StudyRecord, replication: Replication | None = None) -> Looks:
-    """The looks of a study. One without any on record plans one look, at what it has."""
-    replication = replication or replication_of(record)
-    pairs = num_pairs(record, replication)
-    made = {look.num for look in record.made if look.first_seed == record.first_seed}
-    return Looks(
-        planned=record.looks or (pairs,),
-        made=tuple(sorted(made)),
-        pairs=pairs,
-        unit=replication.unit,
-    )
-
-
-def num_pairs(record: StudyRecord, replication: Replication) -> int:
-    """Return how many pairs an arm has that is trained to the end."""
-    searches = replication.num_searches if replication.by_search else None
-    return record.num_seeds if searches is None else searches
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from ablate.store.study_record import StudyRecord
-
 MIN_PAIRS = 3  # below, no test decides
 MIN_SEARCHES = 3
 
@@ -73,20 +71,6 @@ class Replication:
             return seed_index
         beyond = seed_index - self.num_searches * self.num_seeds
         return beyond if beyond >= 0 else seed_index // self.num_seeds
-
-
-def replication_of(record: StudyRecord) -> Replication:
-    """The replication by the searches for arms' settings, at this scale or at the one that the
-    settings are taken from. Searches for how to evaluate a finished
-    model do not count: each is of one seed, so seeds are still what is repeated."""
-    if record.num_searches is not None:
-        return Replication(num_seeds=record.num_seeds, num_searches=record.num_searches)
-    repeats: dict[str, set[int]] = {}
-    for search in record.searches:
-        if search.seed_index is None:
-            repeats.setdefault(search.arm, set()).add(search.repeat)
-    fewest = min(map(len, repeats.values())) if repeats else None
-    return Replication(num_seeds=record.num_seeds, num_searches=fewest)
 
 
 def counted(num: int, unit: str) -> str:

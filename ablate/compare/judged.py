@@ -1,0 +1,283 @@
+"""A study's record and journals, and every number of its table that follows from them. Pure;
+`table/study_table.py` lays them out.
+
+`results/cells.py` says what enters a cell, `against.py` what is called better or worse, and
+`paired.py` by which test. Arms are compared on the test split where it was read, otherwise
+on validation: one split and one family of comparisons a table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ablate.compare.statistics import computed, settling
+from ablate.compare.statistics.against import Judge, compared
+from ablate.compare.statistics.design import Design, design_of
+from ablate.compare.statistics.effects import effects, family_of
+from ablate.compare.statistics.family import Family
+from ablate.compare.statistics.further import with_further
+from ablate.compare.statistics.verdicts import verdicts
+from ablate.compare.table.rows import ArmSummary, Effects
+from ablate.compare.table.settings import also_different
+from ablate.config.metrics import Metric
+from ablate.results.arm import ArmResult, EnsembleResult
+from ablate.results.cells import Cells
+from ablate.results.result import results_of
+from ablate.results.settings import Found, winning_settings
+from ablate.store.journal import Journal, kept_outside, not_compiled
+from ablate.store.looks import Looks
+from ablate.store.replication import MIN_SEARCHES, Replication
+from ablate.store.study_record import SearchRecord, StudyRecord
+
+ALPHA = 0.05  # of the whole table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judged:
+    """A study as far as its journals go: a trial without one is missing. What follows from them is
+    derived once, when it is first asked for.
+
+    `copied`: the record of the scale whose winners' settings this one lists (`results/copied.py`).
+    """
+
+    record: StudyRecord
+    journals: Mapping[str, Journal]
+    alpha: float = ALPHA
+    copied: StudyRecord | None = None
+    rungs: Sequence[Judged] = ()  # of a ladder, if it is opened as a whole
+
+    @cached_property
+    def _tuned(self) -> StudyRecord:
+        """The record; with copied settings there is one winner an arm, however many searches there
+        were."""
+        return self.record if self.copied is None else replace(self.record, num_searches=1)
+
+    @property
+    def replication(self) -> Replication:
+        """What repeats an arm's result."""
+        return self._tuned.replication
+
+    @property
+    def looks(self) -> Looks:
+        """The looks that were planned and made."""
+        return self._tuned.every_look
+
+    @cached_property
+    def judge(self) -> Judge:
+        """How the table decides."""
+        return Judge(
+            self.record.metric,
+            self.alpha,
+            self.replication,
+            self.looks,
+            self.record.margin,
+            self.record.judged_before,
+            bool(self.record.imported),
+        )
+
+    @cached_property
+    def _cells(self) -> Cells:
+        return Cells(self.record, results_of(self.journals))
+
+    @cached_property
+    def _results(self) -> list[ArmResult]:
+        return self._cells.arms()
+
+    @cached_property
+    def design(self) -> Design | None:
+        """The factors of a factorial; None for any other study."""
+        return design_of(self.record, [arm.name for arm in self._results])
+
+    @cached_property
+    def _family(self) -> Family:
+        return family_of(self.record, self.design, self._results, self.judge)
+
+    @cached_property
+    def arms(self) -> tuple[ArmSummary, ...]:
+        """The table's rows."""
+        arms = compared(self._results, self.judge, self._family)
+        return tuple(with_further(arms, self.record.base_arm, self.split, self.judge))
+
+    @cached_property
+    def effects(self) -> Effects | None:
+        """The effects of a factorial's factors."""
+        return effects(self.record, self.design, self.arms, self.judge, self._family)
+
+    @cached_property
+    def ensembles(self) -> tuple[EnsembleResult, ...]:
+        """The results of ensembles of trials."""
+        return tuple(self._cells.ensembles())
+
+    @cached_property
+    def found(self) -> Found:
+        """What the searches found that are over."""
+        return winning_settings(self.record, self.journals, active=True)
+
+    @cached_property
+    def found_so_far(self) -> Found:
+        """The same with the best trials of the searches that are not over, and with the fields of
+        rows that were inactive."""
+        return winning_settings(self.record, self.journals, so_far=True)
+
+    @cached_property
+    def verdicts(self) -> Mapping[tuple[str, str, str], str]:
+        """(arm, metric, split) -> the verdict on the published number."""
+        return verdicts(self.record, self.arms, self.journals, self.judge)
+
+    @cached_property
+    def seconds(self) -> float:
+        """How long the epochs of every trial took; one that arms share counts once."""
+        return self._cells.seconds(self.record.trial_ids())
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know about this very table."""
+        return tuple(_notes(self))
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that decides."""
+        return self.record.metric
+
+    @property
+    def split(self) -> str:
+        """The split that decides."""
+        return self._cells.split
+
+    @property
+    def floor(self) -> Mapping[str, float]:
+        """Split -> the best possible, in the table's unit."""
+        return {split: self.metric.show(loss) for split, loss in self.record.floor.items()}
+
+    @property
+    def unit(self) -> str:
+        """What the table shows: `perplexity`."""
+        return self.metric.shown
+
+    @property
+    def shown_split(self) -> str:
+        """What the column of the deciding numbers is of; imported ones have no split."""
+        return self.metric.shown if self.record.imported else self.split
+
+    @property
+    def whole(self) -> bool:
+        """Return whether every arm has every planned result."""
+        return all(arm.whole for arm in self.arms)
+
+    @property
+    def num_comparisons(self) -> int:
+        """How many arms are compared, or will be when they have results; with those that a ledger
+        knows."""
+        tested = sum(arm.is_tested for arm in self.arms) + self.record.judged_before
+        return tested if any(arm.is_base for arm in self.arms) else 0
+
+    @property
+    def family(self) -> int:
+        """How many tests are corrected together: of arms, and of main effects and interactions."""
+        return self.num_comparisons + len(self.effects.effects if self.effects else ())
+
+    @property
+    def elsewhere(self) -> dict[str, str]:
+        """The arms that are compared with another arm than the base arm, and with which."""
+        return {
+            arm.name: arm.against
+            for arm in self.arms
+            if arm.comparison and arm.against not in (None, self.record.base_arm)
+        }
+
+    def arm(self, name: str) -> ArmSummary:
+        """Return the arm of this name, which must exist."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+def _notes(judged: Judged) -> Iterable[str]:
+    """What is unusual about this table."""
+    record, journals, arms = judged.record, judged.journals, judged.arms
+    yield from record.notes
+    yield from _without_effect(judged)
+    yield from also_different(record, journals, judged.found_so_far)
+    known = [journals[t.id] for t in record.trials if t.id in journals]
+    yield from kept_outside(known)
+    yield from not_compiled(known)
+    yield from computed.note(record, arms, journals)
+    yield from _about_base(judged)
+    if judged.replication.of_settings_found:
+        yield (
+            f"No verdict on any arm, and none is marked best: {_tuned_by(judged)}, which does not "
+            "show how much searches vary. Intervals are of the settings found, over seeds. With "
+            f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there "
+            "are verdicts."
+        )
+    yield from settling.note(record, arms, journals)
+    yield from _inherited(record)
+    for arm in arms:
+        below = [s for s, c in arm.cells.items() if c.above_floor is not None and c.above_floor < 0]
+        if below:
+            yield (
+                f"{arm.name} is below the best possible on {' and '.join(below)}: "
+                "look for a leak before believing it."
+            )
+
+
+def _about_base(judged: Judged) -> Iterable[str]:
+    base = next((arm for arm in judged.arms if arm.is_base), None)
+    if base is None:
+        name = judged.record.base_arm
+        yield f"The base arm '{name}' is not in this table: nothing to compare with."
+    elif not base.values:
+        yet = " yet" if base.counts.missing else ""
+        yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
+
+
+def _tuned_by(judged: Judged) -> str:
+    """Who found the settings: searches of this scale, or those of another."""
+    record, searches = judged.record, judged.replication.searches
+    if judged.copied is not None:
+        return f"its settings are those that a search of {judged.copied.key} found"
+    if record.num_searches is not None and not record.settings_of:
+        return "its settings were found by a search that is not on record"
+    if record.settings_of:
+        return f"its settings were found by {searches} of {record.settings_of}"
+    return f"each was tuned by {searches}"
+
+
+def _without_effect(judged: Judged) -> Iterable[str]:
+    """Name the settings that change nothing; an arm with no other change equals the base arm."""
+    arms: dict[str, list[str]] = {}
+    trials, journals = judged.record.trials, judged.journals
+    for trial in trials:
+        for setting in journals[trial.id].without_effect if trial.id in journals else ():
+            if trial.arm not in arms.setdefault(setting, []):
+                arms[setting].append(trial.arm)
+    every = len({trial.arm for trial in trials})
+    named = [
+        f"{setting} ({'every arm' if len(of) == every else ', '.join(of)})"
+        for setting, of in arms.items()
+    ]
+    if named:
+        yield f"Without effect, as the models have nothing for it to act on: {'; '.join(named)}."
+
+
+def _inherited(record: StudyRecord) -> Iterable[str]:
+    """Which arms were not tuned from scratch, and the trials that their settings cost."""
+    num_trials: Counter[str] = Counter()
+    heirs: dict[str, SearchRecord] = {}
+    for search in record.searches:
+        if search.seed_index is None:
+            num_trials[search.arm] += len(search.trials)
+            heirs |= {search.arm: search} if search.inherits else {}
+    for arm, search in heirs.items():
+        before, ancestor = 0, search.inherits
+        while ancestor is not None:
+            before += num_trials[ancestor]
+            ancestor = heirs[ancestor].inherits if ancestor in heirs else None
+        rows = ", ".join(f"'{row}'" for row in search.over)
+        if num_trials[arm]:  # else its search has not started: nothing was inherited yet
+            yield (
+                f"{arm} inherited the best settings of {search.inherits} and searched only {rows}, "
+                f"in {num_trials[arm]} trials of its own; {num_trials[arm] + before} trials are "
+                f"behind its settings, {before} behind those of {search.inherits}."
+            )
