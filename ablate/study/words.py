@@ -360,8 +360,6 @@ class Scale(Word):
             of a batch; by default one for each whole GPU. The result is that of one process, up to
             rounding, so that it does not matter for a trial's id.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
-        fuse: `"seeds"`: train the seeds of an arm at once on one worker, as one batch of models.
-            Each has its own results, which differ in rounding from those of a seed by itself.
         compile: How torch compiles training: `"inductor"`, `"graphs"` (CUDA graphs too, for which
             trials need GPUs), or `"off"`. If that fails, or computes something else, a trial trains
             as without it, and a note says why.
@@ -404,7 +402,6 @@ class Scale(Word):
     gpus: float = limited(0.0, low=0)
     processes: int | None = limited(None, low=1)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
-    fuse: str = limited("none", choices=("none", "seeds"))
     compile: str = limited(OFF, choices=(OFF, *COMPILERS))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
@@ -450,7 +447,6 @@ class Scale(Word):
     def _check_apart(self) -> None:
         """Check that updates are computed in one unusual way at most."""
         ways = {
-            f"fuse={self.fuse!r}": self.fuse != "none",
             f"compile={self.compile!r}": self.compile != OFF,
             f"{self.num_processes} processes for a trial": self.num_processes > 1,
         }

@@ -748,10 +748,6 @@ def test_processes_are_as_many_as_whole_gpus_and_change_no_id(data):
 
 
 def test_an_update_is_computed_in_one_unusual_way_at_most():
-    with pytest.raises(StudyError, match="fuse='seeds' and 2 processes for a trial do not go"):
-        Scale(gpus=2, fuse="seeds")
-    with pytest.raises(StudyError, match="fuse='seeds' and compile='inductor' do not go together"):
-        Scale(fuse="seeds", compile="inductor")
     with pytest.raises(StudyError, match="compile='inductor' and 2 processes"):
         Scale(processes=2, compile="inductor")
     assert Scale(gpus=2, processes=1, compile="inductor").num_processes == 1

@@ -20,8 +20,7 @@ COMPILING = (
 )
 SUMMING = (
     "In a batch of seeds, and with several processes, sums are taken in another order, which "
-    "training amplifies. For pairs computed alike, train all of them with the same `fuse` and "
-    "`processes`."
+    "training amplifies. For pairs computed alike, train all of them with the same `processes`."
 )
 ADVICE = (
     "Kernels and torch round differently, which training amplifies: that alone can move a trial by "

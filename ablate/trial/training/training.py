@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -48,14 +48,6 @@ from ablate.trial.training.updates import Part, Reader, Update
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
 
 
-@dataclass(frozen=True)
-class Beside:
-    """A slice that was trained beside other trials (`together.py`): its share of the time."""
-
-    seconds: float
-    error: Exception | None = None
-
-
 class Training:
     """One model trained on one corpus; a `Task`."""
 
@@ -76,8 +68,6 @@ class Training:
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
-        self.beside: Beside | None = None  # a slice that was trained in a batch of models
-        self.batches: list[str] = []  # of models that updates were computed in
         self._asked = SiteRecorder()
         compiled = Compiled(trial, self.model, self._forward, self._backward)
         self.compiled = None if trial.compile == OFF else compiled
@@ -124,8 +114,8 @@ class Training:
 
     @property
     def computed_by(self) -> list[str]:
-        """In which other ways than eagerly and alone updates were computed, for records."""
-        return [*self.batches, *([] if self.compiled is None else self.compiled.computed_by)]
+        """In which other ways than eagerly updates were computed, for records."""
+        return [] if self.compiled is None else self.compiled.computed_by
 
     @property
     def not_compiled(self) -> str | None:
@@ -149,12 +139,8 @@ class Training:
 
     def _advance(self, seconds: float) -> dict[str, Any] | None:
         start = time.monotonic()
-        beside, self.beside = self.beside, None
-        if beside is None:
-            self._advance_alone(start + seconds)
-        elif beside.error is not None:
-            raise beside.error
-        self.seconds += time.monotonic() - start if beside is None else beside.seconds
+        self._train_until(start + seconds)
+        self.seconds += time.monotonic() - start
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
         if self.done_updates < self.reader.num_updates:
@@ -162,7 +148,7 @@ class Training:
         self.crew.tell("end_epoch")
         return self.end_epoch()
 
-    def _advance_alone(self, until: float) -> None:
+    def _train_until(self, until: float) -> None:
         if self.takes_over and self.start_nll is None:
             self.crew.tell("keep_start")
             self.keep_start()
@@ -171,16 +157,6 @@ class Training:
             self.train_next()
             if time.monotonic() > until:
                 break  # after at least one update, however short the slice
-
-    def prepare(self) -> None:
-        """Prepare a slice of updates that are computed beside others' (`together.py`)."""
-        if self.takes_over and self.start_nll is None:
-            self.keep_start()
-        self.model.train()
-
-    def next_update(self) -> Update:
-        """The update of the epoch that comes next."""
-        return self.reader.update(self.done_updates, self.model)
 
     def keep_start(self) -> None:
         """Keep the parents' weights as the best so far: training on must not end worse."""
@@ -195,7 +171,7 @@ class Training:
         """Train on the next batch of the epoch."""
         if not self.model.training:
             self.model.train()
-        self._train(self.next_update())
+        self._train(self.reader.update(self.done_updates, self.model))
 
     def _train(self, update: Update) -> None:
         """One update: forward, backward, clip, step."""
