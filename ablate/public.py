@@ -45,6 +45,7 @@ HOMES = {
 REMOVED = {
     "grid": "factorial(...), or Search(space=...) for a space",
     "Scale.fuse": "nothing: seeds train one by one (gpus=1/3 has three trials share a GPU)",
+    "Scale.processes": "a task of your own that runs torchrun (a language model trains in one)",
     "Scale.share_gpus": "gpus=1/3 for three trials on a GPU, if its memory holds three",
     "Search.tokens": "trials=, or the scale's budget=Budget(epochs=...)",
 }

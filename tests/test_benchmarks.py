@@ -69,7 +69,7 @@ def test_the_cluster_benchmark_orders_workers_that_note_their_calls(monkeypatch)
     """It replaces a function of the engine, which may move."""
     orders = []
     trial = SimpleNamespace(to_plain=lambda: {"seed": 1})
-    plan = SimpleNamespace(scale_name="s", scale=SimpleNamespace(gpus=0), processes=1)
+    plan = SimpleNamespace(scale_name="s", scale=SimpleNamespace(gpus=0))
     monkeypatch.setattr(local, "run", lambda schedule, order: orders.append(order(trial)))
     monkeypatch.setattr(drive, "_order", drive._order)  # put back afterwards
     cluster.order_workers_that_note()

@@ -356,9 +356,6 @@ class Scale(Word):
         budget: What the study may spend at this scale.
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
-        processes: Processes that train a model of a trial together, each with its share of the rows
-            of a batch; by default one for each whole GPU. The result is that of one process, up to
-            rounding, so that it does not matter for a trial's id.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
         compile: How torch compiles training: `"inductor"`, `"graphs"` (CUDA graphs too, for which
             trials need GPUs), or `"off"`. If that fails, or computes something else, a trial trains
@@ -400,7 +397,6 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
-    processes: int | None = limited(None, low=1)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
     compile: str = limited(OFF, choices=(OFF, *COMPILERS))
     published: bool = False
@@ -437,26 +433,3 @@ class Scale(Word):
                 "no more seeds. Instead: leave out either of the two."
             )
         check_size("spread", self.spread, "Scale")
-        self._check_apart()
-        if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
-            raise StudyError(
-                f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a "
-                f"GPU of its own. Instead: gpus={self.processes}, or no processes=."
-            )
-
-    def _check_apart(self) -> None:
-        """Check that updates are computed in one unusual way at most."""
-        ways = {
-            f"compile={self.compile!r}": self.compile != OFF,
-            f"{self.num_processes} processes for a trial": self.num_processes > 1,
-        }
-        if len(chosen := [way for way, is_chosen in ways.items() if is_chosen]) > 1:
-            raise StudyError(
-                f"Scale: {' and '.join(chosen)} do not go together. Instead: leave out all but one "
-                "(processes=1 gives each trial one process)."
-            )
-
-    @property
-    def num_processes(self) -> int:
-        """How many processes train a model together."""
-        return self.processes or max(1, int(self.gpus))

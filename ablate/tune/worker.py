@@ -26,13 +26,12 @@ SLICE_SECONDS = 2.0  # a driver that stops waits this long: it is heard between 
 class Worker:
     """Starts a trial, or resumes it from its last checkpoint; advances it until it is done.
 
-    Its order is {"trial", "store", "data"}, and {"processes"} if several may train the trial
-    together; one from another process also has {"path"}, and one from another host {"study",
-    "corpus", "modules", "files"}.
+    Its order is {"trial", "store", "data"}; one from another process also has {"path"}, and one
+    from another host {"study", "corpus", "modules", "files"}.
     """
 
     def __init__(self, order: Mapping[str, Any]) -> None:
-        self._run = TrialRun(*opened(order), order.get("processes", 1))
+        self._run = TrialRun(*opened(order))
 
     def advance(self) -> dict[str, Any]:
         """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None,

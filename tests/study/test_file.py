@@ -202,6 +202,7 @@ def scale_mutations():
         "threads=1.5": r"threads = 1\.5 is not allowed",
         "share_gpus=True": r"Scale has no share_gpus now\. Instead: gpus=1/3 for three trials",
         "fuse='seeds'": r"Scale has no fuse now\. Instead: nothing: seeds train one by one",
+        "processes=2": r"Scale has no processes now\. Instead: a task of your own",
         "seedz=3": r"unknown field of Scale 'seedz'.*'seeds'",
         "ensemble=1": r"ensemble = 1 is not allowed\. Expected: true or false",
         "published='yes'": r"published = 'yes' is not allowed",

@@ -19,7 +19,7 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,7 +70,7 @@ class NotCompiled(Exception):
 
 @dataclass(frozen=True)
 class Noted:
-    """A mask that a window draws: by which chance, and the arguments of its `mask`."""
+    """A mask that a window draws: by which chance, and the arguments of its `keep`."""
 
     chance: Chance
     purpose: str
@@ -81,7 +81,7 @@ class Noted:
     def drawn(self, update: int) -> tuple[str, float, Tensor]:
         """The mask of another update, with the purpose and the rate that it is for."""
         chance = replace(self.chance, update=update)
-        return self.purpose, self.rate, chance.mask(self.purpose, self.shape, self.rate, self.like)
+        return self.purpose, self.rate, chance.keep(self.purpose, self.shape, self.rate, self.like)
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class Noting(Chance):
     noted: list[Noted] = field(default_factory=list)
     others: list[str] = field(default_factory=list)  # purposes of whatever else is drawn
 
-    def mask(self, purpose: str, shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+    def keep(self, purpose: str, shape: Iterable[int], rate: float, like: Tensor) -> Tensor:
         plain = Chance(self.streams, self.update, self.twin, self.part, self.side)
-        self.noted.append(Noted(plain, purpose, shape, rate, like.new_empty(0).detach()))
-        return plain.mask(purpose, shape, rate, like)
+        self.noted.append(Noted(plain, purpose, tuple(shape), rate, like.new_empty(0).detach()))
+        return plain.keep(purpose, shape, rate, like)
 
     def generator(self, purpose: str) -> torch.Generator:
         self.others.append(purpose)
@@ -107,7 +107,7 @@ class Given(Chance):
 
     masks: Masked = field(default_factory=list)
 
-    def mask(self, purpose: str, shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+    def keep(self, purpose: str, shape: Iterable[int], rate: float, like: Tensor) -> Tensor:
         expected, its_rate, mask = self.masks.pop(0)
         if (expected, its_rate) != (purpose, rate):
             raise NotCompiled(f"windows of one shape draw different masks ({purpose})")
