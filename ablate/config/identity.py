@@ -51,8 +51,7 @@ class Parent:
     id: str
 
 
-OFF, GRAPHS = "off", "graphs"
-COMPILERS = ("inductor", GRAPHS)  # that torch may compile training with
+OFF = "off"
 SAMPLED = "sampled"  # the tag of a search's trial that says which values it tries
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.config.fields import limited
-from ablate.config.identity import COMPILERS, GRAPHS, OFF
+from ablate.config.identity import OFF
 from ablate.errors import StudyError, wrong_value
 from ablate.results.check_looks import check_looks
 from ablate.results.sizes import check_size
@@ -357,9 +357,8 @@ class Scale(Word):
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
-        compile: How torch compiles training: `"inductor"`, `"graphs"` (CUDA graphs too, for which
-            trials need GPUs), or `"off"`. If that fails, or computes something else, a trial trains
-            as without it, and a note says why.
+        compile: `"inductor"`: torch compiles training. If that fails, or computes something else in
+            a trial's first update, the trial trains as without it, and a note says why.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
         not_comparable: Why results are not comparable with the numbers that they stand next to:
@@ -398,7 +397,7 @@ class Scale(Word):
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
-    compile: str = limited(OFF, choices=(OFF, *COMPILERS))
+    compile: str = limited(OFF, choices=(OFF, "inductor"))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
     note: str = ""
@@ -419,11 +418,6 @@ class Scale(Word):
             raise StudyError(
                 f"Scale: looks={self.looks} counts seeds, and arms that are tuned are compared "
                 "over searches. Instead: looks= in Search, which counts searches."
-            )
-        if self.compile == GRAPHS and not self.gpus:
-            raise StudyError(
-                'Scale: compile="graphs" replays CUDA graphs, for which trials need GPUs, and '
-                'gpus=0. Instead: compile="inductor", or gpus=1.'
             )
         joint = next((stage for stage in self.stages if stage.over == "seeds"), None)
         if self.looks[:-1] and (self.ensemble or joint):
