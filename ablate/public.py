@@ -44,6 +44,8 @@ HOMES = {
 # Names and fields that were removed, and the way to write the same now.
 REMOVED = {
     "grid": "factorial(...), or Search(space=...) for a space",
+    "Scale.fuse": "leave it out: seeds train one by one (with gpus=1/3, three share a GPU)",
+    "Scale.processes": "leave it out (several train in a task of your own that runs torchrun)",
     "Scale.share_gpus": "gpus=1/3 for three trials on a GPU, if its memory holds three",
     "Search.tokens": "trials=, or the scale's budget=Budget(epochs=...)",
 }

@@ -81,9 +81,7 @@ def live(words: Search, data: str, seed: int, account: Account) -> Replay:
         schedule = Schedule(plan, store, open_search(f"folder:{folder}"), account)
         account.schedule = schedule
         order = {"store": store.uri, "data": data}
-        local.run(
-            schedule, lambda trials: {**order, "trials": [each.to_plain() for each in trials]}
-        )
+        local.run(schedule, lambda trial: {**order, "trial": trial.to_plain()})
     return account.done
 
 

@@ -69,11 +69,11 @@ def test_the_cluster_benchmark_orders_workers_that_note_their_calls(monkeypatch)
     """It replaces a function of the engine, which may move."""
     orders = []
     trial = SimpleNamespace(to_plain=lambda: {"seed": 1})
-    plan = SimpleNamespace(scale_name="s", scale=SimpleNamespace(gpus=0), processes=1)
-    monkeypatch.setattr(local, "run", lambda schedule, order: orders.append(order([trial])))
+    plan = SimpleNamespace(scale_name="s", scale=SimpleNamespace(gpus=0))
+    monkeypatch.setattr(local, "run", lambda schedule, order: orders.append(order(trial)))
     monkeypatch.setattr(drive, "_order", drive._order)  # put back afterwards
     cluster.order_workers_that_note()
     workspace = SimpleNamespace(store=SimpleNamespace(uri="s"), data="d")
     schedule = SimpleNamespace(exhausted=False, plan=plan)
     drive.drive(schedule, workspace, drive.RunOptions(local=True))
-    assert [(order["trials"], order["worker"]) for order in orders] == [([{"seed": 1}], NOTING)]
+    assert [(order["trial"], order["worker"]) for order in orders] == [({"seed": 1}, NOTING)]

@@ -610,7 +610,7 @@ def test_a_worker_runs_what_its_driver_sends_without_a_list(
     file.write_text(f"{file.read_text()}# of the driver\n")
     order = {"store": workspace.store.uri, "data": workspace.data}
     order |= {"modules": {"/of/the/driver/sent.py": str(file)}}
-    Worker({"trials": [journal.trial.to_plain()], **order})
+    Worker({"trial": journal.trial.to_plain(), **order})
     assert mark.read_text() == "executed"
 
 

@@ -86,7 +86,7 @@ def _show_one(study: Study, scale: str, workspace: Workspace, local: bool) -> st
         f"{plan.record.key}: {plan.record.question}",
         *_changed(plan),
         *rung_notes(plan.scale),
-        f"{_read(plan)}{plan.record.seeds}, {_computes(plan)} per trial, "
+        f"{_read(plan)}{plan.record.seeds}, {counted(plan.scale.threads, 'thread')} per trial, "
         f"base arm '{plan.record.base_arm}'",
         *_text(plan, workspace),
         *_to_fetch(plan, workspace),
@@ -101,14 +101,6 @@ def _show_one(study: Study, scale: str, workspace: Workspace, local: bool) -> st
     ]
     written = [*text.sentences(above), "", *_arms(plan, done), "", *text.sentences(below)]
     return "\n".join(written)
-
-
-def _computes(plan: Plan) -> str:
-    """What a trial computes with: `2 processes of 1 thread`."""
-    threads = counted(plan.scale.threads, "thread")
-    if plan.processes == 1:
-        return threads
-    return f"{plan.processes} processes of {threads}"
 
 
 def answer(
@@ -363,7 +355,8 @@ def _cost(
     for journal in done.values():
         forecast.ended(journal)
     # As many workers as `ablate study` starts if it is given no number.
-    left, workers = plan.record.trial_ids() - done.keys(), 1 if local else room_for(plan.cores)
+    left = plan.record.trial_ids() - done.keys()
+    workers = 1 if local else room_for(plan.scale.threads)
     seconds = forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers)
     looks = plan.record.every_look
     num = sum(bool(journal.epochs) for journal in done.values())

@@ -95,7 +95,7 @@ def _cores(options: argparse.Namespace, scale: Scale) -> int | None:
             f"each trial needs {scale.gpus:g} GPUs on one node, and the job has "
             f"{options.gpus or 0} on each. Request them with --gpus."
         )
-    trials, each = 1, scale.threads * scale.num_processes
+    trials, each = 1, scale.threads
     if options.gpus is not None and scale.gpus:
         trials = math.floor(options.gpus / scale.gpus)
     cores = options.cpus or (None if options.gpus is None else trials * each)

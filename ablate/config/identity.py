@@ -51,8 +51,7 @@ class Parent:
     id: str
 
 
-OFF, GRAPHS = "off", "graphs"
-COMPILERS = ("inductor", GRAPHS)  # that torch may compile training with
+OFF = "off"
 SAMPLED = "sampled"  # the tag of a search's trial that says which values it tries
 
 
@@ -102,14 +101,6 @@ class Trial:
         trial = typed.read(Trial, data)
         runner = runner_name(trial.runner)
         return trial if runner == trial.runner else dataclasses.replace(trial, runner=runner)
-
-    def differs_by_seed(self, other: Trial) -> bool:
-        """Return whether the two are one arm's, with the same settings and different seeds."""
-        ours, theirs = (
-            (t.arm, t.stage, t.runner, t.values, t.threads, t.device, t.precision)
-            for t in (self, other)
-        )
-        return ours == theirs and self.seed != other.seed
 
     def parent_ids(self, role: str | None = None) -> list[str]:
         """Return the ids of the trials that this one builds on, of a role or of all."""

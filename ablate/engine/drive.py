@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         from ablate.tune import local
 
         check_gpus(plan.scale_name, plan.scale.gpus)
-        local.run(schedule, lambda trials: _order(trials, plan, workspace))
+        local.run(schedule, lambda trial: _order(trial, workspace))
         return
     from ablate.data.travel import send, send_files
     from ablate.tune.cluster import drive as cluster
@@ -69,13 +69,12 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
     # Workers start in another folder, where a relative path would lead elsewhere.
     path = [str(Path(each).absolute()) if Path(each).is_dir() else each for each in sys.path]
 
-    def order(trials: Sequence[Trial]) -> dict[str, Any]:
+    def order(trial: Trial) -> dict[str, Any]:
         if not more:
-            return {**_order(trials, plan, workspace), "path": path}
-        first = trials[0]  # the others are its seeds: they read the same
-        files = {"files": send_files([*first.config.files.values()], workspace.store)}
-        read = parcels.get(first.corpus_digest) or parcels[plan.record.corpus_digest]
-        return {**_order(trials, plan, workspace), **more, **files, "corpus": read}
+            return {**_order(trial, workspace), "path": path}
+        files = {"files": send_files([*trial.config.files.values()], workspace.store)}
+        read = parcels.get(trial.corpus_digest) or parcels[plan.record.corpus_digest]
+        return {**_order(trial, workspace), **more, **files, "corpus": read}
 
     with owned_folder("ablate-parcel-", Path(tempfile.gettempdir())) as folder:
         if fleet.address not in (None, "local"):
@@ -97,7 +96,7 @@ def workers_prepared(options: RunOptions, scale: Scale | None = None) -> Iterato
     stopped, since it holds hundreds of megabytes.
     """
     address = options.address or os.environ.get("RAY_ADDRESS")
-    cores = 1 if scale is None else scale.threads * scale.num_processes
+    cores = 1 if scale is None else scale.threads
     gpus = scale is not None and scale.gpus
     if options.template is not None and cores == 1 and not gpus:
         yield options
@@ -113,9 +112,8 @@ def workers_prepared(options: RunOptions, scale: Scale | None = None) -> Iterato
         yield replace(options, template=template)
 
 
-def _order(trials: Sequence[Trial], plan: Plan, workspace: Workspace) -> dict[str, Any]:
-    where = {"store": workspace.store.uri, "data": workspace.data}
-    return {"trials": [each.to_plain() for each in trials], **where, "processes": plan.processes}
+def _order(trial: Trial, workspace: Workspace) -> dict[str, Any]:
+    return {"trial": trial.to_plain(), "store": workspace.store.uri, "data": workspace.data}
 
 
 def _order_to_other_hosts(plan: Plan, folder: Path) -> dict[str, Any]:
@@ -132,10 +130,10 @@ def _fleet(plan: Plan, workspace: Workspace, options: RunOptions) -> Any:
     from ablate.tune.cluster.drive import Fleet
 
     address = options.address or os.environ.get("RAY_ADDRESS")
-    here = room_for(plan.cores)
+    here = room_for(plan.scale.threads)
     return Fleet(
         workers=options.workers or (here if address in (None, "local") else None),
-        cpus_per_trial=plan.cores,
+        cpus_per_trial=plan.scale.threads,
         gpus_per_trial=plan.scale.gpus,
         address=address,
         verbose=options.verbose,

@@ -15,9 +15,6 @@ from ablate.model.masks import Chance
 class Loss(ABC):
     """Built as `Loss(config, text)`; `text` is None where only shapes are needed."""
 
-    # True: it is a sum over tokens, and draws the same for a token whatever other rows are computed
-    # (`chance.rows`). Then several processes may train a trial, each with its own rows.
-    by_rows = False
     reads_words = True  # False: it ignores the word vectors that it is given
 
     @abstractmethod

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ablate.config.streams import Streams
 from ablate.errors import TechniqueError
-from ablate.model.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,6 @@ class Chance:
     twin: int = 0  # number of the pass over the same window; each has its own masks
     part: int = 0  # number of the sub-batch of the update; each has its own masks
     side: str = ""  # of a model that reads two texts; each has its own masks
-    rows: Rows | None = None  # that this process computes, of the sub-batch; None: all
 
     def generator(self, purpose: str) -> torch.Generator:
         """The generator for a purpose, different for each update, pass and sub-batch."""
@@ -32,28 +30,9 @@ class Chance:
         side = f"/{self.side}" if self.side else ""
         return self.streams.generator(f"{purpose}{side}{twin}{part}", self.update)
 
-    def keep(
-        self,
-        purpose: str,
-        shape: Iterable[int],
-        rate: float,
-        like: Tensor,
-        *,
-        by_row: bool = False,
-    ) -> Tensor:
-        """An inverted-dropout mask: 0 with probability `rate`, else 1/(1 - rate).
-
-        `by_row`: dimension 1 of the shape is the rows, each of which has a mask of its own.
-        """
-        whole, rows = list(shape), self.rows if by_row else None
-        if rows is not None:  # drawn for the whole batch: the draws are those of one process
-            whole[1] = rows.total
-        mask = self.mask(purpose, tuple(whole), rate, like)
-        return mask if rows is None else rows.of(mask, 1)
-
-    def mask(self, purpose: str, shape: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
-        """The same with rows that this process does not compute: what `keep` draws."""
-        mask = torch.empty(shape, dtype=like.dtype, device=like.device)
+    def keep(self, purpose: str, shape: Iterable[int], rate: float, like: Tensor) -> Tensor:
+        """An inverted-dropout mask: 0 with probability `rate`, else 1/(1 - rate)."""
+        mask = torch.empty(tuple(shape), dtype=like.dtype, device=like.device)
         generator = self.generator(f"mask/{purpose}")
         return mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
 
@@ -151,7 +130,7 @@ class Masks:
         if self.chance is None or rate == 0:
             return x
         shape = (1, *x.shape[1:]) if locked else x.shape
-        return x * self.chance.keep(name, shape, rate, x, by_row=True)
+        return x * self.chance.keep(name, shape, rate, x)
 
     def words(self, ids_TB: Tensor, embedded_TBE: Tensor, num_words: int) -> Tensor:
         """Return the word vectors after every regularizer of words."""

@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ablate.model.cap import capped
-from ablate.model.fast.batched import is_batched
 from ablate.model.fast.mixture_gradient import (
     floored,
     fused_summed_nll,
@@ -65,8 +64,7 @@ def summed_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
     """-sum log p of the targets, a scalar with gradients: the training loss."""
     if not torch.is_grad_enabled():
         return token_nll(mixture, targets_N).sum()
-    fused = summed_nll_plain if is_batched() else fused_summed_nll
-    return fused(mixture, targets_N)
+    return fused_summed_nll(mixture, targets_N)
 
 
 def summed_nll_plain(mixture: Mixture, targets_N: Tensor) -> Tensor:

@@ -44,11 +44,6 @@ class Regularizer(Masking):
         """A term of the loss of one window, a scalar."""
         return None
 
-    # True: masks of rows are drawn with `by_row`, and `penalty` and `between` are means over rows,
-    # sums over rows divided by their number, or of the weights alone. Then several processes may
-    # train a trial, each with its own rows.
-    by_rows = False
-
     bounds = False  # True: `project` only puts parameters back within bounds, so twice is as once
 
     def project(self, model: nn.Module) -> None:

@@ -17,7 +17,7 @@ from ablate.config.config import Config
 from ablate.config.identity import OFF, Trial
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.registry import Technique
-from ablate.config.tasks import Kind
+from ablate.config.tasks import TRAINING, Kind
 from ablate.errors import CombinationError, StudyError, unknown
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord, starting_order
@@ -76,7 +76,7 @@ def make_plan(
         configs=configs,
         digests=_other_digests(study, configs, data),
     )
-    _check_processes(plan)
+    _check_gpus(plan)
     if found is not None:
         behind = {"settings_of": scale.settings_of, "num_searches": found.num_searches}
         plan = replace(plan, record=replace(record, **behind), repeats=found.num_searches)
@@ -323,23 +323,17 @@ def _check_stages(
             )
 
 
-def _check_processes(plan: Plan) -> None:
-    """Check that the processes of a trial can share the rows of every arm's batches."""
-    if plan.processes == 1:
-        if (asked := plan.scale.processes or 1) > 1:
-            raise StudyError(
-                f"Scale: processes={asked} shares the rows of a batch of a model that `ablate` "
-                "trains, and the study has a task of its own. Instead: start them in the task."
-            )
+def _check_gpus(plan: Plan) -> None:
+    """Check that no trial of a language model would leave GPUs idle."""
+    if plan.scale.gpus <= 1 or plan.study.runner not in (None, "", TRAINING):
         return
-    from ablate.model.rows import check_rows
-
     for arm, config in plan.configs.items():
         if config.kind.assembles:
-            try:
-                check_rows(config, plan.processes)
-            except CombinationError as error:
-                raise CombinationError(f"{arm_location(plan.study, arm)}: {error}") from None
+            raise StudyError(
+                f"{arm_location(plan.study, arm)}: gpus={plan.scale.gpus:g} reserves GPUs that a "
+                "language model does not use: it trains on one. Instead: gpus=1, so that as many "
+                "trials train at once as there are GPUs; or a task of your own that runs torchrun."
+            )
 
 
 def largest_trial(plan: Plan) -> Trial:

@@ -10,7 +10,6 @@ from ablate.config.identity import Parent, Trial, digest
 from ablate.config.registry import SAMPLER
 from ablate.config.resolve import choice
 from ablate.config.sections import DataConfig
-from ablate.config.tasks import TRAINING
 from ablate.space.space import Space
 from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.study import Study
@@ -87,19 +86,6 @@ class Plan:
     def digest_of(self, arm: str) -> str:
         """Return the digest of what an arm's trials read."""
         return self.digests.get(arm, self.record.corpus_digest)
-
-    @property
-    def processes(self) -> int:
-        """How many processes train a model together. A function has all GPUs of its trial."""
-        trains = self.study.runner in (None, "", TRAINING)
-        if not trains or not any(config.kind.assembles for config in self.configs.values()):
-            return 1
-        return self.scale.num_processes
-
-    @property
-    def cores(self) -> int:
-        """How many cores a trial computes with."""
-        return self.scale.threads * self.processes
 
     @property
     def texts(self) -> dict[str, DataConfig | None]:

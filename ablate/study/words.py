@@ -24,7 +24,7 @@ from typing import Any
 
 from ablate.config import fields
 from ablate.config.fields import limited
-from ablate.config.identity import COMPILERS, GRAPHS, OFF
+from ablate.config.identity import OFF
 from ablate.errors import StudyError, wrong_value
 from ablate.results.check_looks import check_looks
 from ablate.results.sizes import check_size
@@ -356,15 +356,9 @@ class Scale(Word):
         budget: What the study may spend at this scale.
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
-        processes: Processes that train a model of a trial together, each with its share of the rows
-            of a batch; by default one for each whole GPU. The result is that of one process, up to
-            rounding, so that it does not matter for a trial's id.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
-        fuse: `"seeds"`: train the seeds of an arm at once on one worker, as one batch of models.
-            Each has its own results, which differ in rounding from those of a seed by itself.
-        compile: How torch compiles training: `"inductor"`, `"graphs"` (CUDA graphs too, for which
-            trials need GPUs), or `"off"`. If that fails, or computes something else, a trial trains
-            as without it, and a note says why.
+        compile: `"inductor"`: torch compiles training. If that fails, or computes something else in
+            a trial's first update, the trial trains as without it, and a note says why.
         published: Results may stand next to the paper's numbers: the scale follows the paper's
             protocol, or one close to it.
         not_comparable: Why results are not comparable with the numbers that they stand next to:
@@ -402,10 +396,8 @@ class Scale(Word):
     budget: Budget = field(default_factory=Budget)
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
-    processes: int | None = limited(None, low=1)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
-    fuse: str = limited("none", choices=("none", "seeds"))
-    compile: str = limited(OFF, choices=(OFF, *COMPILERS))
+    compile: str = limited(OFF, choices=(OFF, "inductor"))
     published: bool = False
     not_comparable: str | Callable[[dict[str, Any]], str] = ""
     note: str = ""
@@ -427,11 +419,6 @@ class Scale(Word):
                 f"Scale: looks={self.looks} counts seeds, and arms that are tuned are compared "
                 "over searches. Instead: looks= in Search, which counts searches."
             )
-        if self.compile == GRAPHS and not self.gpus:
-            raise StudyError(
-                'Scale: compile="graphs" replays CUDA graphs, for which trials need GPUs, and '
-                'gpus=0. Instead: compile="inductor", or gpus=1.'
-            )
         joint = next((stage for stage in self.stages if stage.over == "seeds"), None)
         if self.looks[:-1] and (self.ensemble or joint):
             what = f"stage '{joint.name}'" if joint else "ensemble=True"
@@ -440,27 +427,3 @@ class Scale(Word):
                 "no more seeds. Instead: leave out either of the two."
             )
         check_size("spread", self.spread, "Scale")
-        self._check_apart()
-        if self.gpus and self.processes not in (None, 1) and self.processes != self.gpus:
-            raise StudyError(
-                f"Scale: processes={self.processes} and gpus={self.gpus:g}: each process needs a "
-                f"GPU of its own. Instead: gpus={self.processes}, or no processes=."
-            )
-
-    def _check_apart(self) -> None:
-        """Check that updates are computed in one unusual way at most."""
-        ways = {
-            f"fuse={self.fuse!r}": self.fuse != "none",
-            f"compile={self.compile!r}": self.compile != OFF,
-            f"{self.num_processes} processes for a trial": self.num_processes > 1,
-        }
-        if len(chosen := [way for way, is_chosen in ways.items() if is_chosen]) > 1:
-            raise StudyError(
-                f"Scale: {' and '.join(chosen)} do not go together. Instead: leave out all but one "
-                "(processes=1 gives each trial one process)."
-            )
-
-    @property
-    def num_processes(self) -> int:
-        """How many processes train a model together."""
-        return self.processes or max(1, int(self.gpus))

@@ -23,7 +23,6 @@ from ablate.testing import (
     optimizer,
     parameters,
     regularizer,
-    rows,
     schedule,
     words,
 )
@@ -45,13 +44,13 @@ def _contracts_in(*modules: ModuleType) -> tuple[Contract, ...]:
 
 _OF_A_DISTRIBUTION = (head.probabilities_sum_to_one, head.loss_is_the_distributions)
 _CONTRACTS: Mapping[str, tuple[Contract, ...]] = {
-    "words": _contracts_in(parameters, words, rows),
-    "backbone": _contracts_in(parameters, backbone, rows),
-    "bridge": (*_contracts_in(parameters, rows), head.width_of_a_bridge),
-    "head": (*_contracts_in(parameters, rows), head.shapes_of_a_mixture, *_OF_A_DISTRIBUTION),
-    "gate": (*_contracts_in(parameters, rows), head.shapes_of_a_signal, *_OF_A_DISTRIBUTION),
-    "loss": _contracts_in(loss, rows),
-    "regularizer": _contracts_in(regularizer, rows),
+    "words": _contracts_in(parameters, words),
+    "backbone": _contracts_in(parameters, backbone),
+    "bridge": (*_contracts_in(parameters), head.width_of_a_bridge),
+    "head": (*_contracts_in(parameters), head.shapes_of_a_mixture, *_OF_A_DISTRIBUTION),
+    "gate": (*_contracts_in(parameters), head.shapes_of_a_signal, *_OF_A_DISTRIBUTION),
+    "loss": _contracts_in(loss),
+    "regularizer": _contracts_in(regularizer),
     "optimizer": _contracts_in(optimizer),
     "schedule": _contracts_in(schedule),
     "evaluator": _contracts_in(evaluator),

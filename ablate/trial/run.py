@@ -51,7 +51,6 @@ from ablate.trial.task import (
     Conclusion,
     Diverged,
     Place,
-    ProcessLost,
     Task,
     check_conclusion,
     check_epoch,
@@ -82,10 +81,8 @@ class TrialRun:
         store: Store,
         data: str,
         here: Mapping[str, str] | None = None,
-        processes: int = 1,
     ) -> None:
-        """`here`: path of a trial's module or file -> its path on this host, if different.
-        `processes`: how many may train the trial together."""
+        """`here`: path of a trial's module or file -> its path on this host, if different."""
         self.trial, self.store, self._here = trial, store, here or {}
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
@@ -95,7 +92,7 @@ class TrialRun:
         self._task: Task | None = None  # None once the trial has an outcome
         if self.journal.outcome is None:
             # A failure to begin is an outcome too: a task's file may have an error.
-            self._guarded(lambda: self._begin(Place(store, data, processes, self._here)))
+            self._guarded(lambda: self._begin(Place(store, data, self._here)))
 
     def _begin(self, place: Place) -> None:
         self.journal.attempts.append(self._attempt())
@@ -288,8 +285,6 @@ class TrialRun:
             self.journal.note(not_compiled=why)
         if operations := getattr(self._task, "operations", None):
             self.journal.note(operations=operations)
-        if (processes := getattr(self._task, "processes", 1)) > 1:
-            self.journal.note(processes=processes)
         if idle := getattr(self._task, "without_effect", None):
             self.journal.note(without_effect=tuple(idle))
         if kept := getattr(self._task, "kept_outside", None):
@@ -317,8 +312,7 @@ class TrialRun:
         except Diverged as error:
             self._close(Outcome(status=Status.DIVERGED, reason=str(error)))
         except AblateError as error:
-            failed = Outcome(status=Status.FAILED, reason=str(error))
-            self._close(failed, resumable=isinstance(error, ProcessLost))
+            self._close(Outcome(status=Status.FAILED, reason=str(error)))
         except KeyboardInterrupt:
             raise  # Ctrl-C is the driver's
         except BaseException as error:  # sys.exit() in a task's code is the task's failure too

@@ -21,7 +21,6 @@ class Place:
 
     store: Store
     data: str
-    processes: int = 1  # that may train the trial together
     code: Mapping[str, str] = field(default_factory=dict)  # path of a module -> its path here
 
 
@@ -47,10 +46,6 @@ def splits_of(trial: Trial) -> tuple[str, ...]:
 
 class Diverged(Exception):
     """The loss is no longer a number."""
-
-
-class ProcessLost(TrialError):
-    """One of the processes that train a trial together has ended."""
 
 
 class AtOnce:

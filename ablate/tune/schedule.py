@@ -125,14 +125,14 @@ class Schedule:
         left = self._waiting or self._running or self.elsewhere or self.looks.next is not None
         return not left and len(self.searches.settled) == len(self.plan.searches)
 
-    def next(self, like: Trial | None = None) -> Trial | None:
-        """The next trial that can start now (`like`: another seed of this one), or None."""
+    def next(self) -> Trial | None:
+        """The next trial that can start now, or None."""
         self._tick()
         # The drivers that ran these may have ended them, or died, since the last call.
         self._waiting |= self.elsewhere
         self.elsewhere.clear()
         while not self.exhausted:
-            trial = self._next_ready(like)
+            trial = self._next_ready()
             if trial is None:
                 return None
             if trial.id in self._running:
@@ -287,23 +287,22 @@ class Schedule:
             search.tell(journal)
         self.listener.finished(trial.id, replace(journal, trial=trial))
 
-    def _next_ready(self, like: Trial | None = None) -> Trial | None:
+    def _next_ready(self) -> Trial | None:
         """A listed trial whose parents are done, else one that a search suggests."""
-        for trial in [t for t in self._waiting.values() if like is None or t.differs_by_seed(like)]:
+        for trial in list(self._waiting.values()):
             states = [self.status.get(parent) for parent in trial.parent_ids()]
             if all(state == Status.COMPLETED for state in states):
                 del self._waiting[trial.id]
                 return trial
             if any(state not in MAY_COMPLETE for state in states):
                 self._orphaned(trial)
-        for search in self.searches.opened.values() if like is None else ():
+        for search in self.searches.opened.values():
             trial = search.ask() if self._can_begin(search) else None
             if trial is not None:
                 self._record()
                 return trial
         # The trials that confirm a winner, or come after a look, may start now.
-        more = like is None and (self._confirm_winners() or self._look())
-        return self._next_ready() if more else None
+        return self._next_ready() if self._confirm_winners() or self._look() else None
 
     def _can_begin(self, search: ArmSearch) -> bool:
         """Return whether its parents have completed; abandon the search if they never will."""
@@ -487,3 +486,13 @@ class Schedule:
     def note(self, text: str) -> None:
         """Tell the user."""
         self.listener.note(text)
+
+
+def take_in(schedule: Schedule, trial_id: str, slice_: Mapping[str, Any]) -> bool:
+    """Pass a worker's slice to the schedule; return whether the trial continues."""
+    epoch = Epoch.from_plain(slice_["epoch"]) if slice_["epoch"] else None
+    schedule.progress(trial_id, epoch, slice_.get("reached"))
+    if slice_["done"]:
+        schedule.finished(trial_id)
+        return False
+    return epoch is None or schedule.report(trial_id, epoch)

@@ -18,7 +18,6 @@ from benchmarks import heads, recurrences
 from benchmarks.gpu import update
 from benchmarks.gpu.agreement import compared as agreement_of_all
 from benchmarks.gpu.case import BF16_CLOSE, CLOSE, Case, Setting, Sides, checked, compiled
-from benchmarks.gpu.seeds import sides as seeds_together
 from benchmarks.gpu.table import Compared
 from benchmarks.opponents import recurrences as loops
 from benchmarks.opponents.awd import Rates, name_in_ablate
@@ -118,10 +117,6 @@ def agreement(setting: Setting) -> Compared:
     return agreement_of_all(setting.device, tiny=setting.tiny)
 
 
-def seeds(setting: Setting) -> Sides:
-    return seeds_together(setting.device, setting.size(8, 2), setting.size(10_000, 300))
-
-
 def _mixtures(words: int) -> list[Case]:
     what = f"mixture J=15, V={words:,}"
     shared = {"name": "mixture", "what": what, "to_reach": 3.0, "memory_to_reach": 0.1}
@@ -177,14 +172,6 @@ CASES = [
         make=partial(in_smaller_chunks, words=10_000),
         to_reach=3.0,
         memory_to_reach=0.1,
-    ),
-    Case(
-        name="seeds",
-        what="8 seeds of 004's small model",
-        against="one after another",
-        make=seeds,
-        to_reach=5.0,
-        needs=60,
     ),
     _recurrence("lstm", WHATS["lstm"], "compiled loop", "window", compiles=True, needs=120),
 ]

@@ -22,7 +22,7 @@ study = Study(
     base_arm="a",
     design=table(Arm("a"), Arm("b", {{"backbone.units": 9}})),
     scales={{"s": Scale(seeds=2), "gpu": Scale(seeds=2, gpus=0.5, threads=2),
-            "rows": Scale(seeds=2, processes=2, threads=2)}},
+            "rows": Scale(seeds=2, threads=4)}},
 )
 """
 SHOWS_FOLDER = """#!/bin/sh

@@ -36,7 +36,7 @@ class FixedChance:
         self.masks = masks
         self.requested: dict[str, tuple[tuple[int, ...], float]] = {}
 
-    def keep(self, purpose, shape, rate, like, *, by_row=False):
+    def keep(self, purpose, shape, rate, like):
         self.requested[purpose] = (tuple(shape), rate)
         mask = self.masks[purpose]
         assert tuple(mask.shape) == tuple(shape)

@@ -103,9 +103,9 @@ def test_masks_of_each_gate_have_the_rate_of_what_the_layer_reads(monkeypatch):
     )
     drawn_rates, keep = {}, Chance.keep
 
-    def note(self, purpose, shape, rate, like, *, by_row=False):
+    def note(self, purpose, shape, rate, like):
         drawn_rates[f"{self.side}{purpose}"] = rate
-        return keep(self, purpose, shape, rate, like, by_row=by_row)
+        return keep(self, purpose, shape, rate, like)
 
     monkeypatch.setattr(Chance, "keep", note)
     small.run(Masks(small.regularizers, Chance(Streams(1), 0)))

@@ -82,24 +82,10 @@ class Broken(Standard):
         next(reading.models[0].parameters()).data.mul_(1.1)
         return super().token_log_probs(reading, split)
 """
-ACROSS = """
-@register("regularizer", "broken", config=Config)
-class Broken(Regularizer):
-    by_rows = True
-
-    def __init__(self, config):
-        self.config = config
-
-    def mask(self, site, x, chance):
-        if self.config.sigma == 0 or site != "output":
-            return x
-        return x * chance.keep("broken", x.shape, self.config.sigma, x)
-"""
 BROKEN = [
     ("regularizer", COPIES, {}, "changes nothing: not a bit.*acts at input"),
     ("regularizer", GLOBAL, {}, "the same streams give the same loss"),
     ("regularizer", NOTHING, {}, "When on, it changes the loss"),
-    ("regularizer", ACROSS, {}, "another sum than that of all rows"),
     ("regularizer", THAWED, {}, "Thawed is not frozen"),
     ("backbone", AHEAD, {}, "two windows|Two windows"),
     ("backbone", FORGETFUL, {}, "Two windows or more"),

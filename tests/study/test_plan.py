@@ -22,7 +22,7 @@ from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
 from ablate.data.corpus import charged
 from ablate.data.kinds import source_of
-from ablate.errors import AblateError, CombinationError, ConfigError, StudyError
+from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
 from ablate.study.chains import confirm_search
@@ -728,30 +728,9 @@ def test_of_a_table_of_two_corpora_the_scale_s_is_published(data: str, corpus, p
     assert plan.record.arms[0].published["test"] == published
 
 
-def test_processes_are_as_many_as_whole_gpus_and_change_no_id(data):
-    """Each computes its rows, so what is no sum over rows is refused with the arm's name."""
-    one, two, gpus = (
-        make_plan(study_of(**scale), data=data)
-        for scale in ({}, {"processes": 2, "threads": 1}, {"gpus": 2.0})
-    )
-    assert (one.processes, two.processes, gpus.processes) == (1, 2, 2)
-    assert (one.cores, two.cores) == (1, 2)
-    assert [trial.id for trial in one.trials] == [trial.id for trial in two.trials]
-    balance = {"regularizer.mixture_balance.weight": 0.1}
-    with pytest.raises(CombinationError, match=r"arm 'a'.*'mixture_balance'.*processes=1"):
-        make_plan(study_of(processes=2, changes=balance), data=data)
-    stand_in = replace(study_of(processes=2), runner="stand_in")
-    with pytest.raises(StudyError, match="start them in the task"):
-        make_plan(stand_in, data=data)
-    with pytest.raises(StudyError, match="processes=3 and gpus=2"):
-        Scale(processes=3, gpus=2)
-
-
-def test_an_update_is_computed_in_one_unusual_way_at_most():
-    with pytest.raises(StudyError, match="fuse='seeds' and 2 processes for a trial do not go"):
-        Scale(gpus=2, fuse="seeds")
-    with pytest.raises(StudyError, match="fuse='seeds' and compile='inductor' do not go together"):
-        Scale(fuse="seeds", compile="inductor")
-    with pytest.raises(StudyError, match="compile='inductor' and 2 processes"):
-        Scale(processes=2, compile="inductor")
-    assert Scale(gpus=2, processes=1, compile="inductor").num_processes == 1
+def test_a_language_model_is_refused_more_than_one_gpu(data):
+    assert make_plan(study_of(gpus=1.0), data=data).scale.gpus == 1
+    with pytest.raises(StudyError, match=r"arm 'a': gpus=4 reserves .* trains on one\. .*torchrun"):
+        make_plan(study_of(gpus=4), data=data)
+    stand_in = replace(study_of(gpus=4), runner="stand_in")  # a task of one's own gets all
+    assert make_plan(stand_in, data=data).scale.gpus == 4

@@ -19,7 +19,7 @@ def gradients(outputs, leaves):
 class Ones(Chance):
     """Masks that keep everything."""
 
-    def keep(self, purpose, shape, rate, like, *, by_row=False):
+    def keep(self, purpose, shape, rate, like):
         return like.new_ones(shape)
 
 

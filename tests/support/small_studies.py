@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,12 @@ def new_workspace(folder: Path, data: str) -> Workspace:
 
 
 def order_in(workspace: Workspace, started: list[Trial] | None = None):
-    """Return a function that makes an order of trials, and adds them to `started`."""
+    """Return a function that makes a trial's order, and adds the trial to `started`."""
 
-    def order(trials: Sequence[Trial]) -> dict[str, Any]:
+    def order(trial: Trial) -> dict[str, Any]:
         if started is not None:
-            started.extend(trials)
+            started.append(trial)
         where = {"store": workspace.store.uri, "data": workspace.data}
-        return {"trials": [trial.to_plain() for trial in trials], **where}
+        return {"trial": trial.to_plain(), **where}
 
     return order

@@ -13,7 +13,6 @@ import pytest
 from ray.tune import TuneError
 from ray.tune.schedulers import TrialScheduler
 
-from ablate.config.tasks import TRAINING
 from ablate.errors import StoreError, TrialError
 from ablate.store.epoch import Epoch
 from ablate.tune.cluster import drive as driving
@@ -36,23 +35,17 @@ class Schedule:
     def __init__(self, *names: str) -> None:
         self.waiting = [SimpleNamespace(id=name) for name in names]
         self.stopping, self.exhausted = False, False
-        self.plan = SimpleNamespace(scale=SimpleNamespace(fuse="none"))
-        self.pruned: set[str] = set()
-        self.resumed: set[str] = set()  # after a death; others are given up
         self.elsewhere: dict[str, Any] = {}
         self.calls: list[tuple] = []
 
-    def next(self, like: Any = None) -> Any:
+    def next(self) -> Any:
         self.calls.append(("next",))
         return self.waiting.pop(0) if self.waiting else None
 
     def __getattr__(self, name: str) -> Any:
         if name in ("retried", "note", "lost", "progress", "finished", "report", "died"):
-            return lambda *args: self.calls.append((name, *args)) or self.continues(name, args[0])
+            return lambda *args: self.calls.append((name, *args)) or name == "report"
         raise AttributeError(name)
-
-    def continues(self, name: str, trial_id: str) -> bool:
-        return trial_id in self.resumed if name == "died" else trial_id not in self.pruned
 
 
 @pytest.fixture
@@ -63,12 +56,10 @@ def clock(monkeypatch) -> Clock:
 
 
 def started(drive: Drive) -> str | None:
-    """Return the id of the order that starts: that of its first trial."""
-    if not (trials := drive.next()):
-        return None
-    started = SimpleNamespace(trial_id=trials[0].id, status="RUNNING")
-    drive.live[trials[0].id] = started  # type: ignore[assignment]
-    return trials[0].id
+    trial = drive.next()
+    if trial is not None:
+        drive.live[trial.id] = SimpleNamespace(trial_id=trial.id, status="RUNNING")  # type: ignore
+    return trial and trial.id
 
 
 def test_as_many_run_as_there_are_workers(clock):
@@ -132,8 +123,8 @@ def test_after_another_ray_what_ran_resumes_first_and_in_its_order(clock):
     assert drive.over  # the schedule is exhausted, and nothing waits to resume
 
 
-def result(trial: str = "a", **slice_: Any) -> dict:
-    return {"slices": [{"trial": trial, "epoch": None, "done": False, **slice_}]}
+def result(**slice_: Any) -> dict:
+    return {"slice": [{"epoch": None, "done": False, **slice_}]}
 
 
 def test_what_a_slice_leads_to(clock):
@@ -164,55 +155,6 @@ def test_a_failure_loses_the_trial_and_a_missing_store_stops_the_run(clock):
     assert drive.stopping and drive.over
     with pytest.raises(StoreError, match="not mounted"):
         drive.raise_failure()
-
-
-@pytest.fixture
-def fused(clock):
-    """Three seeds that one worker trains, and what its actor was told to drop."""
-    schedule, dropped = Schedule("a", "b", "c"), list[str]()
-    schedule.plan.scale.fuse = "seeds"
-    for trial in schedule.waiting:
-        trial.runner, trial.arm = TRAINING, "arm"
-    drive = Drive(schedule, dict, workers=2)  # type: ignore[arg-type]
-    assert (started(drive), schedule.waiting) == ("a", [])
-    order: Any = drive.live["a"]
-    actor = SimpleNamespace(drop=SimpleNamespace(remote=dropped.append))
-    order.temporary_state = SimpleNamespace(ray_actor=actor)
-    return schedule, drive, order, dropped
-
-
-def test_each_seed_of_an_order_ends_by_itself(fused):
-    schedule, drive, order, dropped = fused
-    schedule.pruned = {"b"}
-    one, two, three = (result(each, epoch={"epoch": 1})["slices"][0] for each in "abc")
-    three["done"] = True
-    slices = {"slices": [one, two, three]}
-    assert drive.on_trial_result(None, order, slices) == TrialScheduler.CONTINUE
-    assert dropped == ["b"]  # the worker knows that c is done
-    assert ("finished", "c") in schedule.calls
-    drive.put_back("Ray died")
-    assert [call[1] for call in schedule.calls if call[0] == "retried"] == ["a"]
-    assert started(drive) == "a"
-    # Its new worker, if it was restarted with the whole order, says again that c is done.
-    assert drive.on_trial_result(None, order, result("c", done=True)) == TrialScheduler.CONTINUE
-    assert drive.on_trial_result(None, order, result("a", done=True)) == TrialScheduler.STOP
-    assert [call[1] for call in schedule.calls if call[0] == "finished"] == ["c", "a"]
-    assert not drive.live
-
-
-def test_a_seed_whose_workers_die_too_often_leaves_its_order(fused):
-    schedule, drive, order, _ = fused
-    schedule.resumed = {"b", "c"}
-    drive.died(order, RuntimeError("it was killed"))
-    assert order.max_failures == roles.FOR_EVER
-    assert [call[1] for call in schedule.calls if call[0] == "lost"] == ["a"]
-    schedule.resumed = set()
-    drive.died(order, RuntimeError("it was killed"))
-    assert order.max_failures == 0
-    order.status = roles.TuneTrial.ERROR
-    drive.handled_death(order, RuntimeError("it was killed"))
-    assert [call[1] for call in schedule.calls if call[0] == "lost"] == ["a", "b", "c"]
-    assert not drive.live
 
 
 def test_it_halts_when_all_that_runs_is_saved(clock, monkeypatch):

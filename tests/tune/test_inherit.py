@@ -190,8 +190,8 @@ def undisturbed(tmp_path_factory, data):
 def finish(trial, schedule, workspace) -> None:
     from ablate.tune.worker import Worker
 
-    worker = Worker(order_in(workspace)([trial]))
-    while not worker.advance()[0]["done"]:
+    worker = Worker(order_in(workspace)(trial))
+    while not worker.advance()["done"]:
         pass
     schedule.finished(trial.id)
 

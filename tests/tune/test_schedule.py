@@ -832,8 +832,8 @@ def test_a_search_killed_while_it_asks_repeats_exactly(tmp_path, data, monkeypat
 def _finish(trial, schedule, workspace) -> None:
     from ablate.tune.worker import Worker
 
-    worker = Worker(order_in(workspace)([trial]))
-    while not worker.advance()[0]["done"]:
+    worker = Worker(order_in(workspace)(trial))
+    while not worker.advance()["done"]:
         pass
     schedule.finished(trial.id)
 

@@ -15,7 +15,7 @@ def test_corpora_are_in_the_drivers_folder_or_in_this_hosts(tmp_path, monkeypatc
     """An order from another host names no folder: its paths are not this host's."""
     monkeypatch.setattr(worker, "host_folder", lambda: "this/hosts")
     trial = Trial(id="t" * 16, values={}, seed=1, corpus_digest="", runner="stand_in")
-    order = {"trials": [trial.to_plain()], "store": str(tmp_path), "data": data}
+    order = {"trial": trial.to_plain(), "store": str(tmp_path), "data": data}
     assert worker.opened(order)[2] == (data or "this/hosts")
 
 
@@ -29,10 +29,10 @@ class Replaced:
         self.num_started += 1
         return self
 
-    def advance(self) -> list[dict]:
+    def advance(self) -> dict:
         if self.found.pop(0):
             self.save()
-        return [{"trial": "t", "done": not self.found, "epoch": None}]
+        return {"done": not self.found, "epoch": None}
 
     def save(self) -> None:
         raise TakenOver("trial t has been taken over by another worker.")
@@ -56,9 +56,9 @@ def warm(monkeypatch):
 def test_a_trial_that_a_replaced_worker_wrote_once_more_is_resumed(warm):
     """It ran on a host that Ray drained; the driver asks only the new worker."""
     actor, workers = warm(False, True, False, True, False)
-    slices = [actor.step()["slices"] for _ in range(5)]
-    done = [[slice_["done"] for slice_ in each] for each in slices]
-    assert done == [[False], [], [False], [], [True]]
+    slices = [actor.step()["slice"][0] for _ in range(5)]
+    assert [slice_["done"] for slice_ in slices] == [False, False, False, False, True]
+    assert all(slice_.keys() == {"done", "epoch"} for slice_ in slices)
     assert workers.num_started == 3
     assert actor.preserve() is None  # whoever wrote last has saved it
 
@@ -80,9 +80,9 @@ def test_a_stopping_actor_saves_its_trial_and_says_what_kept_it_from_that(warm, 
 
 def test_a_trial_that_another_worker_keeps_writing_is_an_error(warm):
     actor, _ = warm(True, True)
-    assert actor.step() == {"slices": []}
+    assert actor.step() == {"slice": [{"done": False, "epoch": None}]}
     assert actor.step() == {
-        "slices": [{"no_store": "trial t has been taken over by another worker."}]
+        "slice": [{"no_store": "trial t has been taken over by another worker."}]
     }
 
 
@@ -96,8 +96,8 @@ def test_the_last_line_of_rays_message_says_why_a_worker_died():
 
 def test_a_host_that_does_not_see_the_store_says_so(tmp_path):
     trial = Trial(id="t" * 16, values={}, seed=1, corpus_digest="", runner="stand_in")
-    order = {"trials": [trial.to_plain()], "store": str(tmp_path), "data": "x", "study": "q@s"}
+    order = {"trial": trial.to_plain(), "store": str(tmp_path), "data": "x", "study": "q@s"}
     with pytest.raises(StoreError, match="does not see the store"):
         worker.opened(order)
     Store(str(tmp_path)).write_json("studies/q@s/study.json", {})
-    assert worker.opened(order)[0] == [trial]
+    assert worker.opened(order)[0] == trial

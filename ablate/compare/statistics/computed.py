@@ -19,9 +19,9 @@ COMPILING = (
     'alike, compile all of them, or none (compile="off").'
 )
 SUMMING = (
-    "In a batch of seeds, and with several processes, sums are taken in another order, which "
-    "training amplifies. For pairs computed alike, train all of them with the same `fuse` and "
-    "`processes`."
+    "Earlier versions could train seeds as one batch, and a trial by several processes: sums are "
+    "then taken in another order, which training amplifies. For pairs computed alike, forget these "
+    "studies and run them again."
 )
 ADVICE = (
     "Kernels and torch round differently, which training amplifies: that alone can move a trial by "

@@ -9,7 +9,6 @@ of a head, C channels, K steps of a convolution.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
 from typing import Any, final
 
 import torch
@@ -96,7 +95,7 @@ def draw_uniform(module: nn.Module, draw: Draw, *names: str) -> None:
 
 def group(backbone: Backbone, name: str) -> str:
     """A parameter's group for penalties: all vectors (scales, rates) belong to the biases."""
-    if attrgetter(name)(backbone).dim() == 1:  # in a batch of models it is no `nn.Parameter`
+    if backbone.get_parameter(name).dim() == 1:
         return "bias"
     return "recurrent_input" if name.startswith(("enter", "stack.weight_ih")) else "recurrent"
 

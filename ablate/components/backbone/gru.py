@@ -17,7 +17,6 @@ from torch import Tensor
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register
 from ablate.components.backbone import _layers as layers
-from ablate.model.fast.batched import is_batched
 from ablate.model.fast.steps import plain_product
 
 
@@ -86,7 +85,7 @@ class Gru(Backbone):
         def run(layer: int, x: Tensor, last: State) -> tuple[Tensor, Tensor]:
             weights = layers.weights_of(self, layer, masks)
             on_x, on_h = layers.gate_masks(self, layer, x, self.widths[layer], masks)
-            if on_x is None and on_h is None and not is_batched():
+            if on_x is None and on_h is None:
                 return gru_layer(x, last[0], weights)
             return masked_gru_layer(x, last[0], weights, on_x, on_h)
 

@@ -25,7 +25,6 @@ from torch import Tensor
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone import _layers as layers
 from ablate.model import fan_in, keras
-from ablate.model.fast.batched import is_batched
 from ablate.model.fast.lstm_steps import lstm_steps
 from ablate.model.fast.precision import autocast_dtype, onednn_has_bfloat16
 from ablate.model.native.library import usable
@@ -52,7 +51,7 @@ def lstm_layer(
     """One layer over a window: its outputs, and the last h and c. Gates in the order i, f, g, o."""
     low = autocast_dtype(x_TBI.device) == torch.bfloat16 and x_TBI.device.type == "cpu"
     # torch's fused LSTM raises an error in bfloat16 on a processor without AVX-512.
-    if is_batched() or (low and not onednn_has_bfloat16()):
+    if low and not onednn_has_bfloat16():
         return stepped_lstm_layer(x_TBI, h_1BH, c_1BH, weights, None, None)
     return layers.fused(torch._VF.lstm, x_TBI, (h_1BH, c_1BH), weights)  # type: ignore[attr-defined]
 

@@ -27,10 +27,8 @@ from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, reg
 from ablate.components.backbone import _layers as layers
 from ablate.components.backbone.lstm import FILL, LstmConfig, lstm_layer
 from ablate.model import fan_in
-from ablate.model.fast.batched import is_batched
 from ablate.model.fast.mogrifier_trace import Cell, Round
 from ablate.model.fast.mogrifier_window import fast_window
-from ablate.model.fast.precision import plainly
 from ablate.model.keras import GATES, check_initialization
 
 
@@ -178,8 +176,7 @@ class Mogrifier(Backbone):
             rounds=rounds,
             capped=self.config.capped,
         )
-        window = partial(plainly, plain_window) if is_batched() else fast_window
-        output, c_BH = window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
+        output, c_BH = fast_window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
         return output, output[-1:], c_BH[None]
 
     def _rounds(self, layer: int, x_TBI: Tensor, masks: Masks) -> tuple[Round, ...]:

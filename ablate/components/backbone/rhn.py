@@ -24,8 +24,6 @@ from torch.nn import functional as F
 
 from ablate.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.components.backbone._layers import gate_masks
-from ablate.model.fast.batched import is_batched
-from ablate.model.fast.precision import plainly
 from ablate.model.fast.rhn_window import fast_window
 from ablate.model.fast.steps import plain_product
 from ablate.model.width import first_range
@@ -83,9 +81,6 @@ def window(
     biases: Sequence[Tensor],
 ) -> Tensor:
     """The state after every step; all steps share one product with the input, and one backwards."""
-    if is_batched():
-        states = (s_BH, mask_SBE, mask_SBH)
-        return plainly(plain_window, x_TBE, *states, weight_ih, weights, biases)
     if mask_SBE is None:
         first_TBD = F.linear(x_TBE, weight_ih, biases[0])
     else:

@@ -26,8 +26,7 @@ from ablate.components.backbone import _layers as layers
 from ablate.components.backbone import _simple as simple
 from ablate.errors import CombinationError
 from ablate.model.activation import Activation
-from ablate.model.fast.batched import is_batched
-from ablate.model.fast.precision import in_full, plainly
+from ablate.model.fast.precision import in_full
 from ablate.model.fast.recurrence import masked, summed_outer
 
 
@@ -60,8 +59,6 @@ def skipping_recurrence(
     u_TBH: Tensor, x_BH: Tensor, skip_BH: Tensor, first_TB1: Tensor, r: Recurrent, f: Activation
 ) -> tuple[Tensor, Tensor]:
     """Every x_t, [T, B, H], and the x of the last first letter, [B, H]; `first_TB1` is 0 or 1."""
-    if is_batched():
-        return plainly(skipping_recurrence_plain, u_TBH, x_BH, skip_BH, first_TB1, r, f)
     parts = (r.weight_HH, r.skip_HH, r.mask_BH)
     return in_full(_SkippingRecurrence, u_TBH, x_BH, skip_BH, first_TB1, *parts, f)
 

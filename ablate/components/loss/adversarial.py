@@ -111,7 +111,6 @@ def adversarial_nll(
 class Adversarial(Loss):
     """Cross entropy under the worst noise, chunk by chunk of tokens."""
 
-    by_rows = True
     reads_words = False
 
     def __init__(self, config: AdversarialConfig, text: TrainingText | None) -> None:

@@ -83,8 +83,6 @@ def terms_of(config: AugmentedConfig, num_words: int) -> Terms:
 class Augmented(Loss):
     """J and J_aug from one product of the output matrix; no bias in J_aug."""
 
-    by_rows = True
-
     def __init__(self, config: AugmentedConfig, text: TrainingText | None) -> None:
         if config.form == "section_6_2" and config.weight > 1:
             raise CombinationError(

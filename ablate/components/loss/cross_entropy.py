@@ -15,7 +15,6 @@ from ablate.model.mixture import summed_nll
 class CrossEntropy(Loss):
     """-sum log p(target), without ever storing a whole distribution."""
 
-    by_rows = True
     reads_words = False
 
     def __init__(self, config: object, text: TrainingText | None) -> None:

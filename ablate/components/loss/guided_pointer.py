@@ -54,7 +54,6 @@ def pointer_nll(mixture: Mixture, targets_N: Tensor) -> Tensor:
 class GuidedPointer(Loss):
     """Both terms, summed over the tokens; refuses a head without a pointer."""
 
-    by_rows = True
     reads_words = False
 
     def __init__(self, config: GuidedPointerConfig, text: TrainingText | None) -> None:

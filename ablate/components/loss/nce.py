@@ -127,7 +127,6 @@ def _products(x_NJE: Tensor, weight_VE: Tensor, bias_V: Tensor | None, words_nK:
 class Nce(Loss):
     """Scores of 1 + k words per token; never a whole distribution."""
 
-    by_rows = True
     reads_words = False
 
     def __init__(self, config: NceConfig, text: TrainingText | None) -> None:
@@ -163,11 +162,5 @@ class Nce(Loss):
     def _words(self, num_tokens: int, chance: Chance) -> Tensor:
         """The noise words of every token, or one row of them for all."""
         noise, draws = cast(UnigramNoise, self.noise), chance.generator("nce")
-        if self.config.shared:
-            return noise.draw((1, self.config.noise), draws)
-        if (rows := chance.rows) is None:
-            return noise.draw((num_tokens, self.config.noise), draws)
-        # Tokens are time-major. Those of rows that other processes compute are drawn as well.
-        steps = num_tokens // (rows.end - rows.first)
-        words_nK = noise.draw((steps * rows.total, self.config.noise), draws)
-        return rows.of(words_nK.unflatten(0, (steps, rows.total)), 1).flatten(0, 1)
+        num_rows = 1 if self.config.shared else num_tokens
+        return noise.draw((num_rows, self.config.noise), draws)

@@ -14,7 +14,7 @@ AdamW's, with the same rate, betas and epsilon. Matrices of several gates count 
 
 Where the covariances are 0 (a side longer than the other at first, gradients of a low rank), the
 eigenvectors are anybody's choice, and Adam divides one rounding error by another. So two ways of
-computing the same gradients (other kernels, `fuse`, several processes) do not agree up to rounding
+computing the same gradients (by other kernels) do not agree up to rounding
 after some steps: they train two models, as two seeds do. The same way gives the same bits.
 """
 

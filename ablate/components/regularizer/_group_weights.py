@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from ablate.components import CombinationError, LanguageModel, setting
-from ablate.model.fast.batched import is_batched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +47,11 @@ def weighted_parameters(
     weights: GroupWeights, model: LanguageModel
 ) -> list[tuple[float, nn.Parameter]]:
     """The trained parameters whose weight is not 0, with their weights."""
-    # In a batch of models no tensor says whether it is trained; a frozen one adds a constant.
-    by_group, every = weights.by_group, is_batched()
     weighted = [
-        (by_group.get(group, 0.0) + weights.everything, parameter)
+        (weights.by_group.get(group, 0.0) + weights.everything, parameter)
         for group, named in model.groups().items()
         for _, parameter in named
-        if every or parameter.requires_grad
+        if parameter.requires_grad
     ]
     return [(weight, parameter) for weight, parameter in weighted if weight]
 

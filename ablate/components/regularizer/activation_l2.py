@@ -42,8 +42,6 @@ def squares_per_row(passed: Pass) -> Tensor:
 class ActivationL2(Regularizer):
     """A penalty on every layer's output."""
 
-    by_rows = True
-
     def __init__(self, config: ActivationL2Config) -> None:
         self.weight_of_penalty = config.weight
 

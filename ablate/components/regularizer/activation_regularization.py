@@ -38,8 +38,6 @@ def mean_square(masked: Tensor) -> Tensor:
 class ActivationRegularization(Regularizer):
     """A penalty on the last layer's output, after its mask."""
 
-    by_rows = True
-
     def __init__(self, config: ActivationRegularizationConfig) -> None:
         self.alpha = config.alpha
 

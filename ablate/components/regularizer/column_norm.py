@@ -88,7 +88,6 @@ class ColumnNorm(Regularizer):
     """A projection of the embedding, an untied output matrix and, optionally, recurrent matrices;
     frozen matrices do not change."""
 
-    by_rows = True
     bounds = True
 
     def __init__(self, config: ColumnNormConfig) -> None:

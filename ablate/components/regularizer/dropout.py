@@ -40,8 +40,6 @@ class DropoutConfig:
 class Dropout(Regularizer):
     """One mask per window, site and layer, different at every step."""
 
-    by_rows = True
-
     def __init__(self, config: DropoutConfig) -> None:
         self.rates = all_fields(config)
 
@@ -53,4 +51,4 @@ class Dropout(Regularizer):
         rate = self.rates.get(site.partition("/")[0], 0.0)  # all layers have one rate: "hidden/1"
         if rate == 0:
             return x_TBH
-        return x_TBH * chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH, by_row=True)
+        return x_TBH * chance.keep(f"dropout/{site}", x_TBH.shape, rate, x_TBH)

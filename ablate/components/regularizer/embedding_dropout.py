@@ -51,8 +51,6 @@ def drop_words_by_row(ids_TB: Tensor, embedded_TBE: Tensor, mask_VB: Tensor) -> 
 class EmbeddingDropout(Regularizer):
     """One mask over word types per window."""
 
-    by_rows = True
-
     def __init__(self, config: EmbeddingDropoutConfig) -> None:
         self.rate = config.rate
         self.per_row = config.per_row
@@ -66,9 +64,7 @@ class EmbeddingDropout(Regularizer):
             return embedded_TBE
         if self.per_row:
             shape = (num_words, ids_TB.shape[1])
-            mask_VB = chance.keep(
-                "embedding_dropout/row", shape, self.rate, embedded_TBE, by_row=True
-            )
+            mask_VB = chance.keep("embedding_dropout/row", shape, self.rate, embedded_TBE)
             return drop_words_by_row(ids_TB, embedded_TBE, mask_VB)
         mask_V1 = chance.keep("embedding_dropout", (num_words, 1), self.rate, embedded_TBE)
         return drop_words(ids_TB, embedded_TBE, mask_V1)

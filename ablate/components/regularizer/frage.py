@@ -116,8 +116,6 @@ class Discriminator(nn.Module):
 class Frage(Regularizer):
     """A penalty from a discriminator, which learns after every update of the model."""
 
-    by_rows = True
-
     def __init__(self, config: FrageConfig) -> None:
         self.config = config
         self.discriminator: Discriminator | None = None

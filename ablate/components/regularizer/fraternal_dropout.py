@@ -98,8 +98,6 @@ def _has_own_logits(model: LanguageModel) -> bool:
 class FraternalDropout(Regularizer):
     """A second pass with different masks, which the other regularizers draw."""
 
-    by_rows = True
-
     def __init__(self, config: FraternalDropoutConfig) -> None:
         self.config = config
         self.num_passes = 1 if config.off else 2

@@ -41,8 +41,6 @@ class L1Config(groups.GroupWeights):
 class L1(Regularizer):
     """A penalty, or a soft threshold after each update."""
 
-    by_rows = True
-
     def __init__(self, config: L1Config) -> None:
         self.config = config
 

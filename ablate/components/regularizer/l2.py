@@ -40,8 +40,6 @@ class L2Config(groups.GroupWeights):
 class L2(Regularizer):
     """A penalty, or a step towards 0 after each update."""
 
-    by_rows = True
-
     def __init__(self, config: L2Config) -> None:
         if config.half and config.mode == "decoupled":
             raise CombinationError(

@@ -77,11 +77,6 @@ class MixtureBalance(Regularizer):
         from_code = config.mode == "code"
         self.variation = squared_variation_of_code if from_code else squared_variation_of_paper
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether it is off: a variation over a batch is no mean over its rows."""
-        return self.weight_of_penalty == 0
-
     def check(self, model: LanguageModel) -> None:
         if self.weight_of_penalty and model.head.num_experts < 2:
             raise CombinationError(

@@ -37,8 +37,6 @@ class NonNegativeConfig:
 class NonNegative(Regularizer):
     """A projection of all trained parameters."""
 
-    by_rows = True
-
     def __init__(self, config: NonNegativeConfig) -> None:
         # Only clipping gives the same if it is done twice (`bounds`).
         self.config, self.bounds = config, config.share == 1

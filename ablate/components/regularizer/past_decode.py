@@ -96,8 +96,6 @@ class PastDecoder(nn.Module):
 class PastDecode(Regularizer):
     """The penalty, chunk by chunk of tokens, without storing [N, V]."""
 
-    by_rows = True
-
     def __init__(self, config: PastDecodeConfig) -> None:
         self.config = config
         self.decoder: PastDecoder | None = None

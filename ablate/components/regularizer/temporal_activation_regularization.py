@@ -44,8 +44,6 @@ def mean_square_difference(passed: Pass) -> Tensor | None:
 class TemporalActivationRegularization(Regularizer):
     """A penalty on the last layer's output, before its mask."""
 
-    by_rows = True
-
     def __init__(self, config: TemporalActivationRegularizationConfig) -> None:
         self.beta = config.beta
 

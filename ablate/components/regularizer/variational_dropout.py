@@ -77,8 +77,6 @@ SITES = ("input", "hidden", "output", "latent", "attention", "recurrent")
 class VariationalDropout(Regularizer):
     """One mask per window, site and layer."""
 
-    by_rows = True
-
     def __init__(self, config: VariationalDropoutConfig) -> None:
         _check_agreement(config)
         self.per_gate = config.gate_masks == "per_gate"
@@ -106,7 +104,7 @@ class VariationalDropout(Regularizer):
         if rate == 0 or (self.per_gate and kind in ("input", "hidden")):
             return x_TBH
         shape = (1, *x_TBH.shape[1:])
-        return x_TBH * chance.keep(f"variational_dropout/{site}", shape, rate, x_TBH, by_row=True)
+        return x_TBH * chance.keep(f"variational_dropout/{site}", shape, rate, x_TBH)
 
     def locked(
         self, site: str, shape: tuple[int, ...], like: Tensor, chance: Chance
@@ -122,7 +120,7 @@ class VariationalDropout(Regularizer):
         if kind == "recurrent" and self.tied:
             # Its own site, and so the same stream and the same mask as for other readers.
             site = "output" if int(rest) == self.num_layers else f"hidden/{rest}"
-        return chance.keep(f"variational_dropout/{site}", shape, rate, like, by_row=True)
+        return chance.keep(f"variational_dropout/{site}", shape, rate, like)
 
 
 def _check_agreement(config: VariationalDropoutConfig) -> None:

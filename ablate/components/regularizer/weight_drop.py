@@ -32,8 +32,6 @@ class WeightDropConfig:
 class WeightDrop(Regularizer):
     """One mask per window and recurrent matrix; input weights and biases are not masked."""
 
-    by_rows = True
-
     def __init__(self, config: WeightDropConfig) -> None:
         self.rate = config.rate
 

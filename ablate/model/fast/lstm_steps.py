@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.batched import is_batched
-from ablate.model.fast.precision import in_full, plainly
+from ablate.model.fast.precision import in_full
 from ablate.model.fast.steps import MaskedProduct, each_step, plain_product, states_from
 from ablate.model.native.library import usable
 from ablate.model.native.recurrent import run_window
@@ -39,8 +38,6 @@ def lstm_steps(
     `fast=False` is the same by plain autograd, to step through and to test against.
     """
     arguments = (x_TBI, h_BH, c_BH, weight_ih, weight_hh, bias_D, mask_SBI, mask_SBH)
-    if is_batched():
-        return plainly(_plain, *arguments)
     return in_full(_Steps, *arguments) if fast else _plain(*arguments)
 
 

@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.errors import CombinationError
-from ablate.model.fast.batched import is_batched
 from ablate.store.files import cpuinfo
 
 
@@ -74,13 +72,11 @@ def in_full(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     if torch.compiler.is_compiling():  # torch.compile calls it as it is: it knows no kernels
         called: Any = torch.compiler.disable(in_full)
         return called(function, *arguments)
-    if is_batched():
-        raise CombinationError(f"{function.__module__} has no form for a batch of models")
     return plainly(function.apply, *arguments)
 
 
 def plainly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The same for a function that plain autograd differentiates, as a batch of models needs it."""
+    """The same for a function that plain autograd differentiates."""
     device = next(x.device for x in arguments if isinstance(x, Tensor))
     if autocast_dtype(device) is None:
         return function(*arguments)

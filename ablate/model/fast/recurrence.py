@@ -16,8 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from ablate.model.activation import Activation
-from ablate.model.fast.batched import is_batched
-from ablate.model.fast.precision import in_full, plainly
+from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import summed_outer
 from ablate.model.fast.steps import masked
 
@@ -26,8 +25,6 @@ def recurrence(
     u_TBH: Tensor, x_BH: Tensor, weight_HH: Tensor, f: Activation, mask_BH: Tensor | None = None
 ) -> Tensor:
     """Every x_t, [T, B, H]; the mask is on the state as the recurrence reads it."""
-    if is_batched():
-        return plainly(recurrence_plain, u_TBH, x_BH, weight_HH, f, mask_BH)
     return in_full(_Recurrence, u_TBH, x_BH, weight_HH, mask_BH, f)
 
 

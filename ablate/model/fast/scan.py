@@ -21,16 +21,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.batched import is_batched
-from ablate.model.fast.precision import in_full, plainly
+from ablate.model.fast.precision import in_full
 from ablate.model.native import recurrent
 from ablate.model.native.library import usable
 
 
 def scan(a_TBH: Tensor, b_TBH: Tensor, h_BH: Tensor) -> Tensor:
     """Every h_t, [T, B, H]. a may have one step, which applies to all, and one row for all rows."""
-    if is_batched():
-        return plainly(scan_plain, a_TBH, b_TBH, h_BH)
     return in_full(_Scan, a_TBH, b_TBH, h_BH)
 
 

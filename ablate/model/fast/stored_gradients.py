@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ablate.model.fast.batched import is_batched
 from ablate.model.fast.precision import in_full
 from ablate.model.fast.product import SumOfProducts
 
@@ -35,7 +34,7 @@ def summed_by_chunk(part: Part, chunks: list[slice], *tensors: Tensor | None) ->
     if torch.compiler.is_compiling():  # which knows no gradients made in the forward pass
         called: Any = torch.compiler.disable(summed_by_chunk)
         return called(part, chunks, *tensors)
-    if is_batched() or not torch.is_grad_enabled():
+    if not torch.is_grad_enabled():
         return torch.stack([part(rows, *tensors) for rows in chunks]).sum()
     return _StoredGradients.apply(partial(_by_chunk, part, chunks), *tensors)  # type: ignore
 

@@ -32,7 +32,6 @@ import torch
 from torch import Tensor
 
 from ablate.errors import StoreError
-from ablate.model.fast.batched import is_batched
 from ablate.store.files import (
     cache_folder,
     cpuinfo,
@@ -60,7 +59,7 @@ def usable(*tensors: Tensor | None, dtype: torch.dtype = torch.float32) -> bool:
         called: Any = torch.compiler.disable(usable)
         return called(*tensors, dtype=dtype)
     present = [tensor for tensor in tensors if tensor is not None]
-    if is_batched() or not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
+    if not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
         return False
     if library() is not None:
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -75,10 +75,6 @@ class Pairs:
 
     def saved(self) -> dict[str, Tensor]:
         """Return nothing: an epoch's batches are drawn again from its seed."""
-        return {}
-
-    def joined(self, saved: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Return nothing, as `saved`."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -27,20 +27,15 @@ from ablate.errors import CorpusError
 from ablate.model.fast.precision import full
 from ablate.model.flow import State
 from ablate.model.language_model import LanguageModel
-from ablate.model.rows import Rows, share_of
 from ablate.trial.training.evaluation import rows_nll
 from ablate.trial.training.updates import Part, Update
 
 
 class Stream:
-    """A `Reader` of a corpus, as rows side by side, of which process `rank` of `size` computes its
-    share. States are of all rows; those of other processes' rows are not kept up to date."""
+    """A `Reader` of a corpus, as rows side by side."""
 
-    def __init__(
-        self, trial: Trial, corpus: Corpus, streams: Streams, rank: int = 0, size: int = 1
-    ) -> None:
+    def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
         self.config: TrainingConfig = trial.config.sections["training"]
-        self.rank, self.size = rank, size
         self.corpus, self.streams, self.device = corpus, streams, trial.device
         self.train_rows = self._rows("train", self.config.batch_size)
         self.valid_rows = self._rows("valid", self.config.valid_batch_size)
@@ -114,7 +109,7 @@ class Stream:
         self._reset(number, model)
         averaged = window.length if training.loss_reduction == "mean" else 1  # rows: always a mean
         return Update(
-            parts=[self._part(rows, span, model) for span in self._spans(self.rank)],
+            parts=[self._part(rows, span, model) for span in self._spans()],
             per_token=1 / averaged / training.batch_size,
             rate=window.drawn / training.window if training.variable_window else 1.0,
             ended=self._carry,
@@ -138,24 +133,18 @@ class Stream:
             for initial, old in zip(model.initial_state(rows), self.state, strict=True)
         )
 
-    def _spans(self, rank: int) -> list[tuple[slice, Rows]]:
-        """A process's columns of each part of a window, and which these are of the part's."""
-        spans = []
-        for chosen in torch.arange(self.config.batch_size).chunk(self.config.accumulate):
-            first, own = int(chosen[0]), share_of(len(chosen), rank, self.size)
-            if own.first < own.end:  # the last part may have fewer rows than there are processes
-                spans.append((slice(first + own.first, first + own.end), own))
-        return spans
+    def _spans(self) -> list[slice]:
+        """The columns of each part of a window."""
+        parts = torch.arange(self.config.batch_size).chunk(self.config.accumulate)
+        return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
-    def _part(self, rows: Tensor, own: tuple[slice, Rows], model: LanguageModel) -> Part:
-        span, among = own
+    def _part(self, rows: Tensor, span: slice, model: LanguageModel) -> Part:
         inputs_TB, targets_TB = rows[:-1, span], rows[1:, span]
         state = tuple(tensor[:, span].contiguous() for tensor in self.state)
         return Part(
-            share=(among.end - among.first) / rows.shape[1],
+            share=(span.stop - span.start) / rows.shape[1],
             targets_N=targets_TB.reshape(-1),
             run=partial(model, inputs_TB, state),
-            rows=None if self.size == 1 else among,
             read=(inputs_TB, *state),
         )
 
@@ -164,19 +153,7 @@ class Stream:
         after = zip(*states, strict=True)
         joined = (torch.cat(tensors, dim=1) for tensors in after)
         # Detached: gradients end at a window's border. In float32, also under bfloat16 products.
-        self.state = tuple(self._placed(full(tensor.detach())) for tensor in joined)
-
-    def _placed(self, own: Tensor) -> Tensor:
-        """A state of this process's rows, among those of all rows."""
-        if self.size == 1:
-            return own
-        whole = own.new_zeros(own.shape[0], self.config.batch_size, *own.shape[2:])
-        whole[:, self._columns(self.rank)] = own
-        return whole
-
-    def _columns(self, rank: int) -> list[int]:
-        """The numbers of a process's rows."""
-        return [row for span, _ in self._spans(rank) for row in range(span.start, span.stop)]
+        self.state = tuple(full(tensor.detach()) for tensor in joined)
 
     def valid_nll(self, model: LanguageModel) -> float:
         """Return the model's loss on valid, in nats per token."""
@@ -187,16 +164,6 @@ class Stream:
         """Return the state that the next window starts from."""
         return {f"state.{index}": tensor for index, tensor in enumerate(self.state)}
 
-    def joined(self, saved: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """Return the state of all rows, from what every process saved, by rank."""
-        whole = dict(saved[0])
-        for rank, theirs in enumerate(saved[1:], 1):
-            columns = self._columns(rank)
-            for name, own in theirs.items():
-                whole[name] = whole[name].clone()
-                whole[name][:, columns] = own[:, columns].to(whole[name].device)
-        return whole
-
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Start the next window from a saved state."""
         self.state = tuple(tensors[f"state.{index}"] for index in range(len(self.state)))
@@ -205,10 +172,8 @@ class Stream:
 class CircularStream(Stream):
     """A stream each of whose rows reads the whole text in a circle, through all epochs."""
 
-    def __init__(
-        self, trial: Trial, corpus: Corpus, streams: Streams, rank: int = 0, size: int = 1
-    ) -> None:
-        super().__init__(trial, corpus, streams, rank, size)
+    def __init__(self, trial: Trial, corpus: Corpus, streams: Streams) -> None:
+        super().__init__(trial, corpus, streams)
         text_S, rows = corpus.stream("train"), self.config.batch_size
         shift = streams.python("circular").random()
         self.starts_B = circular_starts(text_S, rows, corpus.eos, shift).to(self.device)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -30,13 +29,11 @@ from ablate.model.language_model import is_auxiliary
 from ablate.model.masks import Chance, Masks, SiteRecorder
 from ablate.model.operations import per_training_token
 from ablate.model.regularizer import Regularizer, num_passes
-from ablate.model.rows import check_rows
 from ablate.model.sites import check_sites
 from ablate.trial.checkpoint import prefixed, read_weights, within
-from ablate.trial.task import Conclusion, Diverged, Place, ProcessLost
+from ablate.trial.task import Conclusion, Diverged, Place
 from ablate.trial.training.averaging import Averaging
 from ablate.trial.training.compiled import Compiled, Forward, Forwarded, Given
-from ablate.trial.training.crew import Crew, crew_of
 from ablate.trial.training.drawn import drawn
 from ablate.trial.training.evaluation import judge, per_byte, reading_of
 from ablate.trial.training.finished import assembled, base_models, check_parents
@@ -48,27 +45,16 @@ from ablate.trial.training.updates import Part, Reader, Update
 PROGRESS = ("epoch", "update", "seconds", "valid_history", "round_start", "start_nll")
 
 
-@dataclass(frozen=True)
-class Beside:
-    """A slice that was trained beside other trials (`together.py`): its share of the time."""
-
-    seconds: float
-    error: Exception | None = None
-
-
 class Training:
     """One model trained on one corpus; a `Task`."""
 
-    def __init__(self, trial: Trial, place: Place, crew: Crew | None = None) -> None:
+    def __init__(self, trial: Trial, place: Place) -> None:
         torch.set_num_threads(trial.threads)
         self.trial = trial
         self.config: Config = trial.config
-        if place.processes > 1:
-            check_rows(self.config, place.processes)
-        self.crew = crew or crew_of(trial.device, place.processes)
         self.corpus: AnyCorpus = open_corpus(self.config.corpus, place.data, trial.seed)
         self.streams = Streams(trial.seed, trial.device)
-        self.reader: Reader = _reader(trial, self.corpus, self.streams, self.crew)
+        self.reader: Reader = _reader(trial, self.corpus, self.streams)
         self._assemble(place)
         self.epoch, self.update, self.seconds = 0, 0, 0.0
         self.valid_history: list[float] = []
@@ -76,13 +62,10 @@ class Training:
         self.round_start = 0  # the epoch after which the round started
         self.best: dict[str, Tensor] = {}
         self.without_effect: list[str] | None = None  # known after the first update
-        self.beside: Beside | None = None  # a slice that was trained in a batch of models
-        self.batches: list[str] = []  # of models that updates were computed in
         self._asked = SiteRecorder()
         compiled = Compiled(trial, self.model, self._forward, self._backward)
         self.compiled = None if trial.compile == OFF else compiled
         self._begin_epoch()
-        self.crew.begin(trial, place)
 
     def _assemble(self, place: Place) -> None:
         trial, config = self.trial, self.config
@@ -124,8 +107,8 @@ class Training:
 
     @property
     def computed_by(self) -> list[str]:
-        """In which other ways than eagerly and alone updates were computed, for records."""
-        return [*self.batches, *([] if self.compiled is None else self.compiled.computed_by)]
+        """In which other ways than eagerly updates were computed, for records."""
+        return [] if self.compiled is None else self.compiled.computed_by
 
     @property
     def not_compiled(self) -> str | None:
@@ -137,52 +120,28 @@ class Training:
         """The share of the current epoch that is trained."""
         return self.done_updates / self.reader.num_updates
 
-    @property
-    def processes(self) -> int:
-        """How many processes train it."""
-        return self.crew.size
-
     def advance(self, seconds: float) -> dict[str, Any] | None:
         """Train for about `seconds`, or to the end of the epoch; return its metrics if it ended."""
-        with self.crew.at_work():
-            return self._advance(seconds)
-
-    def _advance(self, seconds: float) -> dict[str, Any] | None:
         start = time.monotonic()
-        beside, self.beside = self.beside, None
-        if beside is None:
-            self._advance_alone(start + seconds)
-        elif beside.error is not None:
-            raise beside.error
-        self.seconds += time.monotonic() - start if beside is None else beside.seconds
+        self._train_until(start + seconds)
+        self.seconds += time.monotonic() - start
         if not torch.isfinite(self.nll_sum):
             raise Diverged(f"the training loss became {self.nll_sum.item()}")
         if self.done_updates < self.reader.num_updates:
             return None
-        self.crew.tell("end_epoch")
-        return self.end_epoch()
+        return self._end_epoch()
 
-    def _advance_alone(self, until: float) -> None:
+    def _train_until(self, until: float) -> None:
         if self.takes_over and self.start_nll is None:
-            self.crew.tell("keep_start")
-            self.keep_start()
+            self._keep_start()
         while self.done_updates < self.reader.num_updates:
-            self.crew.tell("update")
-            self.train_next()
+            if not self.model.training:
+                self.model.train()
+            self._train(self.reader.update(self.done_updates, self.model))
             if time.monotonic() > until:
                 break  # after at least one update, however short the slice
 
-    def prepare(self) -> None:
-        """Prepare a slice of updates that are computed beside others' (`together.py`)."""
-        if self.takes_over and self.start_nll is None:
-            self.keep_start()
-        self.model.train()
-
-    def next_update(self) -> Update:
-        """The update of the epoch that comes next."""
-        return self.reader.update(self.done_updates, self.model)
-
-    def keep_start(self) -> None:
+    def _keep_start(self) -> None:
         """Keep the parents' weights as the best so far: training on must not end worse."""
         self.start_nll = self._validate()
         self._keep_best()
@@ -191,30 +150,16 @@ class Training:
         weights = self.model.state_dict()
         self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
 
-    def train_next(self) -> None:
-        """Train on the next batch of the epoch."""
-        if not self.model.training:
-            self.model.train()
-        self._train(self.next_update())
-
     def _train(self, update: Update) -> None:
         """One update: forward, backward, clip, step."""
         # For custom modules that draw from the global generators.
         self.streams.seed_global("update", self.update)
         backward = self._backward if self.compiled is None else self.compiled.backward
-        with self.crew.without_global_draws():
-            nlls = backward(update, self.chance)
-        for nll in self.crew.summed(self.model, nlls):
+        for nll in backward(update, Chance(self.streams, self.update)):
             self.nll_sum += nll
-        self.step(update)
-        self.crew.stepped(self.model)
+        self._step(update)
 
-    @property
-    def chance(self) -> Chance:
-        """The source of the next update's masks."""
-        return Chance(self.streams, self.update)
-
-    def step(self, update: Update) -> None:
+    def _step(self, update: Update) -> None:
         """Clip the gradients of an update, and step."""
         if clip := self.config.training.clip:
             _clip(self.model, clip)
@@ -270,15 +215,15 @@ class Training:
         own masks; return their losses."""
         states, nlls = list[State](), list[Tensor]()
         for number, part in enumerate(update.parts):
-            own = replace(chance, part=number, rows=part.rows)
-            total, nll, state = self.loss_of(part, update, own, forward)
+            own = replace(chance, part=number)
+            total, nll, state = self._loss_of(part, update, own, forward)
             total.backward()
             nlls.append(nll.detach().double())
             states.append(state)
         update.ended(states)
         return nlls
 
-    def loss_of(
+    def _loss_of(
         self, part: Part, update: Update, chance: Chance, forward: Forward | None = None
     ) -> tuple[Tensor, Tensor, State]:
         """What a part adds to the update's loss, the part's summed loss, and the state after it."""
@@ -322,10 +267,9 @@ class Training:
         terms += [term for term in between if term is not None]
         return sum(terms[1:], terms[0]) if terms else None
 
-    def end_epoch(self) -> dict[str, Any]:
+    def _end_epoch(self) -> dict[str, Any]:
         """Validate, adapt to the result, and begin the next epoch; return the metrics."""
         start = time.monotonic()
-        self.crew.compare(self.model)
         chosen = self.optimizer.evaluated_weights(self.model)
         with chosen as averaged, self.averaging.evaluated_weights():
             if averaged:
@@ -379,7 +323,7 @@ class Training:
         self._make_optimizer()
 
     def _validate(self) -> float:
-        nll = self.crew.agreed(lambda: self.reader.valid_nll(self.model))
+        nll = self.reader.valid_nll(self.model)
         if not math.isfinite(nll):
             raise Diverged(f"the validation loss became {nll}")
         return nll
@@ -414,7 +358,7 @@ class Training:
             **prefixed("best", self.best),
             **prefixed("optimizer", optimizer_tensors),
             **prefixed("mean", means),
-            **self.reader.joined(self.crew.gathered(self.reader.saved())),
+            **self.reader.saved(),
             "nll_sum": self.nll_sum,
         }
         plain = {name: getattr(self, name) for name in ("num_tokens", *PROGRESS)}
@@ -424,7 +368,6 @@ class Training:
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         """Load a checkpoint; training resumes at the next update of its epoch."""
-        self.crew.tell("restore", tensors, state=plain)
         device = self.trial.device
         tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
         self.model.load_state_dict(within("model", tensors))
@@ -441,8 +384,6 @@ class Training:
 
     def conclude(self) -> Conclusion:
         """Evaluate the weights that were best on validation, once."""
-        with suppress(ProcessLost):  # all is trained: nothing needs them
-            self.crew.tell("end")
         if self.best:
             self.model.load_state_dict(self.best)
         weights = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
@@ -461,13 +402,13 @@ def _clip(model: nn.Module, largest: float) -> None:
     torch.nn.utils.clip_grads_with_norm_(model.parameters(), largest, norm)
 
 
-def _reader(trial: Trial, text: Any, streams: Streams, crew: Crew) -> Reader:
+def _reader(trial: Trial, text: Any, streams: Streams) -> Reader:
     """What reads the trial's training text."""
     if trial.config.kind.reads == PAIRS:
         return Pairs(trial, text, streams)
     circular = trial.config.sections["training"].batching == "circular"
     reader = CircularStream if circular else Stream
-    return reader(trial, text, streams, crew.rank, crew.size)
+    return reader(trial, text, streams)
 
 
 def _take_over(model: nn.Module, weights: Mapping[str, Tensor], trial_id: str) -> bool:

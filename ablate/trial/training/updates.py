@@ -6,7 +6,7 @@ of sentence pairs. The loop in `training.py` knows neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,6 @@ from torch import Tensor
 from ablate.model.flow import Pass, State
 from ablate.model.language_model import LanguageModel
 from ablate.model.masks import Masks
-from ablate.model.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class Part:
     share: float  # of the update's rows
     targets_N: Tensor
     run: Callable[[Masks], Pass]  # a forward pass
-    rows: Rows | None = None  # of the part, if other processes compute the rest of it
     read: tuple[Tensor, ...] = ()  # a window's tokens and the state before it; of sentences: none
 
 
@@ -33,11 +31,11 @@ class Part:
 class Update:
     """One update: its parts, and how their losses count."""
 
-    parts: list[Part]  # of this process
+    parts: list[Part]
     per_token: float  # multiplies the loss, which is summed over tokens
     rate: float  # multiplies the learning rate
     ended: Callable[[list[State]], None]  # gets the state after each part
-    num_tokens: int  # of all processes
+    num_tokens: int
 
 
 class Reader(Protocol):
@@ -74,11 +72,7 @@ class Reader(Protocol):
         ...
 
     def saved(self) -> dict[str, Tensor]:
-        """The state that the next update needs, of this process's rows at least."""
-        ...
-
-    def joined(self, saved: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        """The state of all rows, from what every process saved, by rank."""
+        """The state that the next update needs."""
         ...
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

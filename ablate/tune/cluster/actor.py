@@ -1,4 +1,4 @@
-"""The Ray actor: a process that is reused from order to order, with a worker for each."""
+"""The Ray actor: a process that is reused from trial to trial, with a worker for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORKER = "ablate.tune.worker:Worker"
 
 
 class WarmWorker(Trainable):
-    """A Ray actor, reused from order to order; each has its own worker."""
+    """A Ray actor, reused from trial to trial; each trial has its own worker."""
 
     def setup(self, config: dict[str, Any]) -> None:
         _die_with_parent()
@@ -35,15 +35,10 @@ class WarmWorker(Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run one slice. The list keeps Tune from flattening and averaging its contents."""
-        return {"slices": self._advance()}
-
-    def drop(self, trial_id: str) -> None:
-        """Stop working on one of the trials, before the next slice."""
-        if self._worker is not None:
-            self._worker.drop(trial_id)
+        return {"slice": [self._advance()]}
 
     def preserve(self) -> str | None:
-        """Save the running trials; return the error as text, if any."""
+        """Save the running trial; return the error as text, if any."""
         try:
             if self._worker is not None:
                 self._worker.save()
@@ -53,22 +48,22 @@ class WarmWorker(Trainable):
             return _as_text(error)
         return None
 
-    def _advance(self) -> list[dict[str, Any]]:
+    def _advance(self) -> dict[str, Any]:
         try:
             if self._worker is None:
                 self._worker = _load(self._order.get("worker", WORKER))(self._order)
-            slices = [*self._worker.advance()]
+            progress = dict(self._worker.advance())
             self._taken_over = False
-            return slices
+            return progress
         except Exception as error:  # the worker handles errors of user code: this is ours
             self._worker = None
             if isinstance(error, TakenOver) and not self._taken_over:
                 # The driver asks for another slice only if this is the trial's actor. A worker that
                 # was given up has then written once more, on a host that Ray drains for example.
                 self._taken_over = True
-                return []  # the next slice resumes the trials
+                return {"done": False, "epoch": None}  # the next slice resumes the trial
             kind = "no_store" if isinstance(error, StoreError) else "failure"
-            return [{kind: _as_text(error)}]  # of all trials
+            return {kind: _as_text(error)}
 
 
 def _die_with_parent() -> None:

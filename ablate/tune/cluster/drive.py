@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import RayError
@@ -21,17 +22,17 @@ from ablate.tune.cluster.session import Fleet, connected, environment, room
 from ablate.tune.cluster.watch import RayDied, Watch
 
 if TYPE_CHECKING:
-    from ablate.tune.orders import Ordered
+    from ablate.config.identity import Trial
     from ablate.tune.schedule import Schedule
 
 __all__ = ["Fleet", "connected", "run"]
 MOST_DEATHS = 3  # of Ray, in a row, before any epoch ends
 
 
-def run(schedule: Schedule, fleet: Fleet, order: Ordered) -> None:
+def run(schedule: Schedule, fleet: Fleet, order: Callable[[Trial], Mapping[str, Any]]) -> None:
     """Run the schedule's trials until none is left or it is stopping.
 
-    `order` gives what a worker needs to run trials, as plain data. "worker" in it is the
+    `order` gives what a worker needs to run a trial, as plain data. "worker" in it is the
     `module:name` of a worker class other than `ablate.tune.worker:Worker`.
 
     A Ray that was started here and dies is started again, and its trials resume. That their workers

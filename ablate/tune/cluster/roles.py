@@ -1,9 +1,9 @@
 """Ray Tune's roles, played by a schedule: search algorithm and trial scheduler.
 
-Each Tune trial is an order: one of the study's trials, or the seeds of an arm, under the id of the
-first. Tune finds it an actor, restarts it when the actor dies and keeps actors warm between orders.
-The schedule decides everything else: what runs next, what is pruned, how often a trial's worker may
-die. Tune saves nothing: all state is in the study's store.
+Each Tune trial is one of the study's trials, with the same id. Tune finds it an actor, restarts it
+when the actor dies and keeps actors warm between trials. The schedule decides everything else: what
+runs next, what is pruned, how often a trial's worker may die. Tune saves nothing: all state is in
+the study's store.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ray
@@ -24,8 +24,7 @@ from ray.tune.search import SearchAlgorithm
 from ablate.config.identity import Trial
 from ablate.errors import StoreError, TrialError
 from ablate.tune.cluster.ray_private import actor_of
-from ablate.tune.orders import Ordered, Orders
-from ablate.tune.schedule import Schedule
+from ablate.tune.schedule import Schedule, take_in
 
 FOR_EVER = -1  # Tune's value for an unlimited number of failures
 ASK_AGAIN_SECONDS = 1.0  # if there was no trial to start, and none has ended since
@@ -37,15 +36,16 @@ class Drive(FIFOScheduler):
     Holds what the roles share: the schedule, the running trials, the first failure.
     """
 
-    def __init__(self, schedule: Schedule, order: Ordered, workers: int = 1) -> None:
+    def __init__(
+        self, schedule: Schedule, order: Callable[[Trial], Mapping[str, Any]], workers: int = 1
+    ) -> None:
         super().__init__()
         self.schedule, self.order, self.workers = schedule, order, workers
-        self.orders = Orders(schedule)
         self.live: dict[str, TuneTrial] = {}
         self.check_ray: Callable[[], None] = lambda: None  # raises an error if it has died
         self.learned = False  # whether an epoch has ended since Ray was started
-        self._trials: dict[str, dict[str, Trial]] = {}  # of each of `live`: those not ended
-        self._again: list[list[Trial]] = []  # those that ran when Ray died
+        self._trials: dict[str, Trial] = {}  # those of `live`
+        self._again: list[Trial] = []  # those that ran when Ray died
         self.failure: Exception | None = None
         self._nothing_since: float | None = None
         self._saves: dict[str, Any] = {}
@@ -67,31 +67,30 @@ class Drive(FIFOScheduler):
         nothing = self._nothing_since is not None and not self.live
         return nothing and not self.schedule.elsewhere
 
-    def next(self) -> Sequence[Trial]:
-        """The next trials to start on a worker; none if nothing is due, or no worker is free."""
+    def next(self) -> Trial | None:
+        """Return the next trial to start, or None: nothing is due, or no worker is free."""
         if self.over or len(self.live) >= self.workers or self._had_nothing_just_now():
-            return []
-        trials = self._again.pop(0) if self._again else self.guard(self.orders.next)
-        self._nothing_since = None if trials else time.monotonic()
-        if trials:
-            self._trials[trials[0].id] = {trial.id: trial for trial in trials}
-        return trials or []
+            return None
+        trial = self._again.pop(0) if self._again else self.guard(self.schedule.next)
+        self._nothing_since = time.monotonic() if trial is None else None
+        if trial is not None:
+            self._trials[trial.id] = trial
+        return trial
 
     def put_back(self, why: str) -> None:
         """Prepare for another Ray, on which the trials that were running resume first."""
-        running = [self._trials[order_id] for order_id in self.live]
-        self._again += [[*trials.values()] for trials in running]
-        for trial_id in (trial_id for trials in running for trial_id in trials):
+        self._again = [*self._again, *(self._trials[trial_id] for trial_id in self.live)]
+        for trial_id in self.live:
             self.guard(self.schedule.retried, trial_id, why)
-        self.live, self._trials, self._saves = {}, {}, {}
+        self.live, self._saves = {}, {}
         self.learned, self._nothing_since = False, None
 
     def on_trial_result(
         self, tune_controller: Any, trial: TuneTrial, result: Mapping[str, Any]
     ) -> str:
-        """Pass a slice to the schedule; return what Tune should do with the order now."""
-        self.guard(self._report, trial, result["slices"])
-        if not self._running(trial):
+        """Pass a slice to the schedule; return what Tune should do with the trial now."""
+        continues = self.guard(self._report, trial.trial_id, result["slice"][0])
+        if continues is False:
             self.ended(trial)
             return TrialScheduler.STOP
         if not self.stopping:
@@ -100,47 +99,31 @@ class Drive(FIFOScheduler):
         return TrialScheduler.NOOP
 
     def died(self, trial: TuneTrial, error: Exception) -> None:
-        """Count the death of an order's actor, and tell Tune whether to restart the order."""
+        """Count the death of a trial's actor, and tell Tune whether to restart the trial."""
         self.check_ray()  # if that is why, it does not count
-        trial.max_failures = FOR_EVER
-        if getattr(error, "preempted", False):  # Ray drained its host: not the trials' fault
-            return
-        running, why = list(self._running(trial)), cause(error)
-        given_up = [each for each in running if not self.guard(self.schedule.died, each, why)]
-        if given_up == running:
-            trial.max_failures = 0
-        else:  # the others are restarted without these, which have died too often
-            self._lose(trial, given_up, why)
+        if getattr(error, "preempted", False):  # Ray drained its host: not the trial's fault
+            restart = True
+        else:
+            restart = self.guard(self.schedule.died, trial.trial_id, cause(error))
+        trial.max_failures = FOR_EVER if restart else 0
 
     def handled_death(self, trial: TuneTrial, error: Exception) -> None:
-        """Report whether Tune restarts an order whose actor died."""
-        running, why = list(self._running(trial)), cause(error)
+        """Report whether Tune restarts a trial whose actor died."""
         if trial.status == TuneTrial.PENDING:
-            for trial_id in running:
-                self.guard(self.schedule.retried, trial_id, why)
+            self.guard(self.schedule.retried, trial.trial_id, cause(error))
         elif trial.status == TuneTrial.ERROR:
-            self._lose(trial, running, why)
+            self.guard(self.schedule.lost, trial.trial_id, cause(error))
             self.ended(trial)
 
-    def _running(self, trial: TuneTrial) -> dict[str, Trial]:
-        """The trials of an order that have not ended, by id."""
-        return self._trials.get(trial.trial_id, {})
-
-    def _lose(self, trial: TuneTrial, trial_ids: Sequence[str], why: str) -> None:
-        """Give up trials of an order."""
-        for trial_id in trial_ids:
-            self.guard(self.schedule.lost, trial_id, why)
-            del self._running(trial)[trial_id]
-
     def ended(self, trial: TuneTrial) -> None:
-        """Forget an order, whose worker is free."""
+        """Forget a trial of Tune's, whose worker is free."""
         self.live.pop(trial.trial_id, None)
         self._trials.pop(trial.trial_id, None)
         self._nothing_since = None
 
     def halted(self) -> bool:
-        """Return whether the schedule is stopping and every running order has ended its slice and
-        written its checkpoints."""
+        """Return whether the schedule is stopping and every running trial has ended its slice and
+        written its checkpoint."""
         if not self.stopping:
             return False
         running = [t.trial_id for t in self.live.values() if t.status == TuneTrial.RUNNING]
@@ -177,27 +160,14 @@ class Drive(FIFOScheduler):
             if failure is not None:
                 raise TrialError(f"trial {trial_id} could not be saved: {failure}")
 
-    def _report(self, trial: TuneTrial, slices: Sequence[Mapping[str, Any]]) -> None:
-        running = self._running(trial)
-        for slice_ in slices:
-            if "no_store" in slice_:  # not the trials' fault: every other trial would fail too
-                raise StoreError(slice_["no_store"])
-            if "failure" in slice_:
-                self._lose(trial, list(running), slice_["failure"])
-            # A worker that was started again is given all, and finds that some have ended.
-            elif slice_["trial"] in running:
-                self._take_in(trial, running, slice_)
-
-    def _take_in(
-        self, trial: TuneTrial, running: dict[str, Trial], slice_: Mapping[str, Any]
-    ) -> None:
+    def _report(self, trial_id: str, slice_: Mapping[str, Any]) -> bool:
+        if "no_store" in slice_:  # not the trial's fault: every other trial would fail too
+            raise StoreError(slice_["no_store"])
+        if "failure" in slice_:
+            self.schedule.lost(trial_id, slice_["failure"])
+            return False
         self.learned = self.learned or bool(slice_["epoch"])
-        trial_id = slice_["trial"]
-        if self.orders.take_in(running[trial_id], slice_):
-            return
-        del running[trial_id]
-        if running and not slice_["done"]:  # the worker goes on with the others, without this one
-            actor_of(trial).drop.remote(trial_id)
+        return take_in(self.schedule, trial_id, slice_)
 
 
 class Feed(SearchAlgorithm):
@@ -207,17 +177,17 @@ class Feed(SearchAlgorithm):
         self._drive, self._experiment, self._options = drive, experiment, trial_options
 
     def next_trial(self) -> TuneTrial | None:
-        trials = self._drive.next()
-        if not trials:
+        trial = self._drive.next()
+        if trial is None:
             return None
         tune_trial = TuneTrial(
             str(self._experiment.run_identifier),
-            config={"order": dict(self._drive.order(trials))},
-            trial_id=trials[0].id,
+            config={"order": dict(self._drive.order(trial))},
+            trial_id=trial.id,
             storage=self._experiment.storage,
             **self._options,
         )
-        self._drive.live[trials[0].id] = tune_trial
+        self._drive.live[trial.id] = tune_trial
         return tune_trial
 
     def is_finished(self) -> bool:

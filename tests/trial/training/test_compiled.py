@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ablate.config.merge import merge
+from ablate.errors import TrialError
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
@@ -58,7 +59,7 @@ MANY_MASKS = {
 
 @pytest.fixture(autouse=True)
 def as_it_is(monkeypatch):
-    monkeypatch.setitem(compiled.BACKENDS, "inductor", AS_IT_IS)
+    monkeypatch.setattr(compiled, "BACKEND", AS_IT_IS)
 
 
 def trial_of(data: str, changes=None, how="inductor"):
@@ -91,7 +92,7 @@ def test_torch_follows_the_code_and_a_killed_trial_goes_on_compiled(monkeypatch,
     for _ in range(3):
         run.advance(0)  # an update each
     run.save()
-    monkeypatch.setitem(compiled.BACKENDS, "inductor", FOLLOWED)
+    monkeypatch.setattr(compiled, "BACKEND", FOLLOWED)
     trials.ended(TrialRun(trial, store, data))
     journal = journals.read(store, trial.id)
     by = f"compiled: inductor, torch {torch.__version__}"
@@ -110,15 +111,6 @@ def test_masks_that_are_drawn_beforehand_are_the_same(tmp_path, data):
     assert_same_bits(training, trained(trial_of(data, MANY_MASKS, "off"), tmp_path, data, 12))
 
 
-def test_a_last_window_that_is_shorter_is_not_compiled_for(tmp_path, data):
-    changes = {"training.batching": "awd", "corpus.train_tokens": 300}
-    training = trained(trial_of(data, changes), tmp_path, data, 4)
-    assert len({window.length for window in training.reader.windows}) == 2
-    assert len(training.reader.windows) == 4
-    assert training.compiled.updates == 2  # neither the first nor the last
-    assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data, 4))
-
-
 def broken(self, run, targets_N, masks):
     state, nll, penalties = self._forward(
         compiled.Part(share=1.0, targets_N=targets_N, run=run),
@@ -130,38 +122,34 @@ def broken(self, run, targets_N, masks):
 WHOLE = compiled.Compiled._whole
 
 
-def breaks_later(self, *arguments):
-    self.calls = getattr(self, "calls", 0) + 1
-    result = WHOLE(self, *arguments)  # which a module may count in a buffer
-    if self.calls == 3:
-        torch.rand(1)  # what the eager code must not notice
-        raise RuntimeError("no compiler\n at all")
-    return result
+def breaks(self, *arguments):
+    WHOLE(self, *arguments)  # which a module may count in a buffer
+    torch.rand(1)  # what the eager code must not notice
+    raise RuntimeError("no compiler\n at all")
 
 
 NCE = {"loss": "nce", "loss.noise": 4}
 
 
 @pytest.mark.parametrize(
-    ("changes", "whole", "updates", "why"),
+    ("changes", "whole", "why"),
     [
-        ({}, broken, 0, "compiled and eager loss differ by 1.0e-03 of their size, and 0.0001"),
-        ({}, breaks_later, 1, "RuntimeError: no compiler"),
-        ({}, None, 0, "Invalid backend: 'none'"),
-        ({"training.batching": "awd", "training.window": 200}, WHOLE, 0, "the text has no window"),
-        (NCE, WHOLE, 0, "'nce' is drawn inside the forward pass"),
+        ({}, broken, "compiled and eager loss differ by 1.0e-03 of their size, and 0.0001"),
+        ({}, breaks, "RuntimeError: no compiler"),
+        ({}, None, "Invalid backend: 'none'"),
+        (NCE, WHOLE, "'nce' is drawn inside the forward pass"),
     ],
 )
 def test_what_fails_is_eager_to_the_bit_and_says_why(
-    monkeypatch, tmp_path, data, changes, whole, updates, why
+    monkeypatch, tmp_path, data, changes, whole, why
 ):
     if whole is None:
-        monkeypatch.setitem(compiled.BACKENDS, "inductor", {"backend": "none"})
+        monkeypatch.setattr(compiled, "BACKEND", {"backend": "none"})
     else:
         monkeypatch.setattr(compiled.Compiled, "_whole", whole)
     training = trained(trial_of(data, changes), tmp_path, data)
     assert why in training.not_compiled
-    assert training.compiled.updates == updates
+    assert training.compiled.updates == 0 and training.computed_by == []
     assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data))
 
 
@@ -177,7 +165,7 @@ def counts_windows(model) -> None:
     model.register_forward_pre_hook(count)
 
 
-@pytest.mark.parametrize("whole", [WHOLE, broken, breaks_later])
+@pytest.mark.parametrize("whole", [WHOLE, broken, breaks])
 def test_a_window_that_is_computed_twice_counts_once_in_buffers(monkeypatch, tmp_path, data, whole):
     monkeypatch.setattr(compiled.Compiled, "_whole", whole)
     model = trained(trial_of(data), tmp_path, data, prepare=counts_windows).model
@@ -202,16 +190,15 @@ def test_the_smallest_batches_are_compiled_once_for_each_shape(
         made.append(graph)
         return graph.forward
 
-    monkeypatch.setitem(compiled.BACKENDS, "inductor", {"backend": noted})
+    monkeypatch.setattr(compiled, "BACKEND", {"backend": noted})
     training = trained(trial_of(data, changes), tmp_path, data)
     assert (training.not_compiled, training.compiled.updates) == (None, 4)
     assert 0 < len(made) <= most
     assert_same_bits(training, trained(trial_of(data, changes, "off"), tmp_path, data))
 
 
-def test_windows_of_too_many_kinds_are_compiled_no_more(monkeypatch, tmp_path, data):
-    monkeypatch.setitem(compiled.BACKENDS, "inductor", {**FOLLOWED, "dynamic": False})
-    monkeypatch.setattr(compiled, "MOST_VERSIONS", 1)
-    changes = {"training.batching": "awd", "training.window": 5, "training.variable_window": True}
-    training = trained(trial_of(data, changes), tmp_path, data, 20)
-    assert training.not_compiled == "torch compiled the same code 1 times, each for another case"
+def test_a_window_that_draws_other_masks_ends_the_trial_with_an_error(monkeypatch, tmp_path, data):
+    training = trained(trial_of(data), tmp_path, data, 1)
+    monkeypatch.setattr(training.regularizers[0], "rates", {"output": 0.3})
+    with pytest.raises(TrialError, match=r"draw different masks.*Instead: compile=\"off\""):
+        training._train(training.reader.update(1, training.model))
