@@ -1,4 +1,4 @@
-"""What a table is made of: frozen data between `summary.summarise` and the writers.
+"""What a table is made of: frozen data between `Judged` and the writers.
 
 Units and losses are those of `ablate.results.arm`.
 """
