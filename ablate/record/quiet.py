@@ -24,6 +24,7 @@ PREFERRED = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",  # else a file that is replaced stays open
     "GIT_PYTHON_REFRESH": "quiet",
 }
 FORCED = {"MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false"}

@@ -75,7 +75,14 @@ class StudyResults:
         return data
 
     def _read(self) -> dict[str, Any]:
-        return self._store.read_json(f"{self._folder}/state.json") or {}
+        state = self._store.read_json(key := f"{self._folder}/state.json") or {}
+        names, types = state.get("artifacts", []), {"started": int, "table": str, "hashes": dict}
+        right = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        for name, kind in types.items():
+            right = right and isinstance(state.get(name) or kind(), kind)
+        if not right:
+            raise damaged(self._store, key, "its fields have other types than those written")
+        return state
 
     def _write(self, status: StudyStatus, **details: Any) -> None:
         state = {**self._read(), "status": status, **details}

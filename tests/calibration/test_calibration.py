@@ -93,8 +93,8 @@ def test_tables_that_differ_from_numpy_are_named():
 @pytest.mark.parametrize(
     ("file", "line", "edit"),
     [
-        ("compare/table/summary.py", "ALPHA = 0.05", "ALPHA = 0.10"),
-        ("results/replication.py", "MIN_PAIRS = 3", "MIN_PAIRS = 2"),
+        ("compare/judged.py", "ALPHA = 0.05", "ALPHA = 0.10"),
+        ("store/replication.py", "MIN_PAIRS = 3", "MIN_PAIRS = 2"),
         ("study/looked.py", "def ", "async def "),
         ("compare/statistics/paired.py", "EXACT_FLIPS = 12", "EXACT_FLIPS = 2"),
         ("config/metrics.py", "log", "exp"),

@@ -247,7 +247,7 @@ def test_a_study_whose_store_is_remote(s3, workspace, impatient) -> None:
     place = open_workspace(str(workspace.folder), store=f"{s3}/remote")
     options = RunOptions(local=True, quiet=True)
     first = run_study(study(), "s", place, options)
-    assert {j.status for j in first.journals.values()} == {"completed"}
+    assert {j.status for j in first.summary.journals.values()} == {"completed"}
     record = study_record.read(place.store, "faulty@s")
     assert run_study(study(), "s", place, options).record.trial_ids() == record.trial_ids()
     assert not place.store.exists("studies/faulty@s/lease.json")

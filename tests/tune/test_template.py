@@ -256,7 +256,7 @@ def test_the_workers_of_a_study_are_forks(tmp_path):
     ("options", "scale", "variable", "prepared"),
     [
         ({}, {}, None, {"OMP_NUM_THREADS": "1"}),
-        ({}, {"threads": 2, "processes": 2}, "local", {"OMP_NUM_THREADS": "4"}),
+        ({}, {"threads": 2}, "local", {"OMP_NUM_THREADS": "2"}),
         ({"local": True}, {}, None, None),
         ({"address": "a:1"}, {}, None, None),
         ({}, {}, "a:1", None),
