@@ -64,6 +64,7 @@ def tabs(browser: Any) -> Iterator[Tabs]:
         context = browser.new_context(color_scheme=scheme, viewport=size, **more)
         contexts.append(context)
         tab = context.new_page()
+        tab.set_default_timeout(90_000)  # a busy machine is slow, and not wrong
         tab.on("console", lambda said: said.type == "error" and faults.append(said.text))
         tab.on("pageerror", lambda error: faults.append(str(error)))
         tab.on("request", lambda sent: faults.extend(_elsewhere(sent.url)))

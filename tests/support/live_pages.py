@@ -90,7 +90,7 @@ class Client:
         return answer.text
 
 
-def eventually(is_true: Callable[[], Any], seconds: float = 20) -> None:
+def eventually(is_true: Callable[[], Any], seconds: float = 90) -> None:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not is_true():
