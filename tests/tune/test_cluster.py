@@ -211,8 +211,9 @@ def test_a_node_has_two_processes_in_c_and_its_workers(calm, fleet) -> None:
     below = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in children(raylet.pid)}
     idle = {pid for pid, command in below.items() if str(NO_AGENT) in command}
     assert len(idle) == 2
-    # The workers are those that the node started with: none waited for a runtime environment.
-    assert {epoch.metrics["pid"] for _, epoch in plan.epochs} == set(below) - idle
+    # The workers are those that the node started with: none waited for a runtime environment. On
+    # a busy machine, one whose actor has ended is gone by now.
+    assert set(below) - idle <= {epoch.metrics["pid"] for _, epoch in plan.epochs}
 
 
 def test_a_trial_waits_for_those_it_builds_on(calm) -> None:
