@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -93,6 +94,7 @@ class Plan:
         self.elsewhere: dict[str, Any] = {}
         self.prune = prune
         self.on_progress: Any = lambda trial_id: None
+        self.below: dict[int, str] = {}  # processes that Ray had while trials ran
 
     @property
     def exhausted(self) -> bool:
@@ -173,7 +175,18 @@ def calm(fleet: cluster.Fleet, tmp_path_factory: pytest.TempPathFactory):
     never = {"id": "never", "after": ["nobody"]}
     pruned = {"id": "pruned", "epochs": 9}
     plan = Plan(never, *late, *trials(30, epochs=2), pruned, prune=("pruned", 2))
+    plan.on_progress = lambda trial_id: plan.below.update(below_the_raylet())
     return plan, run(plan, fleet, tmp_path_factory.mktemp("calm"))
+
+
+def below_the_raylet() -> dict[int, str]:
+    """The processes that the raylet has started and that run now: pid -> command."""
+    (raylet,) = own_processes()["raylet"]
+    commands: dict[int, str] = {}
+    for pid in children(raylet.pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            commands[pid] = Path(f"/proc/{pid}/cmdline").read_text()
+    return commands
 
 
 @pytest.fixture(scope="module")
@@ -207,13 +220,10 @@ def test_a_node_has_two_processes_in_c_and_its_workers(calm, fleet) -> None:
     plan, _ = calm
     own = own_processes()
     assert sorted(own) == ["gcs_server", "raylet"]
-    (raylet,) = own["raylet"]
-    below = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in children(raylet.pid)}
-    idle = {pid for pid, command in below.items() if str(NO_AGENT) in command}
+    idle = {pid for pid, command in plan.below.items() if str(NO_AGENT) in command}
     assert len(idle) == 2
-    # The workers are those that the node started with: none waited for a runtime environment. On
-    # a busy machine, one whose actor has ended is gone by now.
-    assert set(below) - idle <= {epoch.metrics["pid"] for _, epoch in plan.epochs}
+    # The workers are those that the node started with: none waited for a runtime environment.
+    assert {epoch.metrics["pid"] for _, epoch in plan.epochs} == set(plan.below) - idle
 
 
 def test_a_trial_waits_for_those_it_builds_on(calm) -> None:
