@@ -38,7 +38,7 @@ def load(name: str) -> Any:
         os.environ.setdefault(variable, value)
     os.environ.update(FORCED)
     for logger in map(logging.getLogger, LOGGERS):
-        if logger.level == logging.NOTSET:  # -v or the user may have set a level
+        if logger.level in (logging.NOTSET, logging.INFO):  # INFO is what `import mlflow` sets
             logger.setLevel(logging.CRITICAL)
     try:
         with silent_warnings():

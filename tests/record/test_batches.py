@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from typing import Any
 
 import pytest
@@ -133,6 +134,7 @@ def test_a_delivery_tells_how_far_it_is(workspace) -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_command_shows_how_far_it_is_on_a_terminal(workspace, monkeypatch, terminal) -> None:
     prepare(workspace, 2)
+    logging.getLogger("mlflow").setLevel(logging.INFO)  # as a notebook's `import mlflow` leaves it
     stream = io.StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: terminal)
     monkeypatch.setattr("sys.stderr", stream)
