@@ -8,16 +8,18 @@ summary = run("studies/doc_layer_mix.py")
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
+from ablate.moved import Moved
 from ablate.public import HOMES, imported
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not execute `imported`
+    from ablate.config.data_source import DataSource as DataSource
     from ablate.config.fields import setting as setting
     from ablate.config.metrics import Metric as Metric
     from ablate.config.sections import DataConfig as DataConfig
     from ablate.config.tasks import task as task
-    from ablate.data.kinds import DataSource as DataSource
     from ablate.engine.reading import compare as compare
     from ablate.engine.reading import load as load
     from ablate.engine.reading import query as query
@@ -49,6 +51,9 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
 
 # torch reads this before its first tensor: large tensors in huge pages, where Linux has them
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+# First: other finders would follow a moved folder's path, and load its files a second time.
+sys.meta_path.insert(0, Moved())
 
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

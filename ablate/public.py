@@ -10,7 +10,7 @@ HOMES = {
     "Arm": "ablate.study.words",
     "Budget": "ablate.study.words",
     "DataConfig": "ablate.config.sections",
-    "DataSource": "ablate.data.kinds",
+    "DataSource": "ablate.config.data_source",
     "Design": "ablate.study.words",
     "Inherit": "ablate.study.words",
     "Ladder": "ablate.study.words",

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.components.evaluator.cache import CacheConfig
-from ablate.components.evaluator.dynamic import DynamicConfig
 from ablate.config import registry
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import assemble
-from ablate.model.evaluator import Reading
-from ablate.model.language_model import LanguageModel
-from ablate.model.masks import Chance, Masks
+from ablate.lm.components.evaluator.cache import CacheConfig
+from ablate.lm.components.evaluator.dynamic import DynamicConfig
+from ablate.lm.model.assemble import assemble
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.language_model import LanguageModel
+from ablate.lm.model.masks import Chance, Masks
 from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.awd import AwdLstm, Rates
 from benchmarks.opponents.evaluation import cached, dynamic, mean_squares

@@ -179,7 +179,7 @@ def _stock_reused(folder: Path, trials: int) -> list[str]:
 def _encoded_corpus(folder: Path) -> Path:
     """Encode the corpus first: that is not part of the cost of a trial."""
     from ablate.config.sections import CorpusConfig
-    from ablate.data.corpus import open_corpus
+    from ablate.lm.data.corpus import open_corpus
 
     open_corpus(CorpusConfig(), folder / "data")
     return folder / "data"

@@ -98,9 +98,9 @@ def _ours(name: str, text: Any) -> Callable[[], None]:
 
     from ablate.config.resolve import resolve
     from ablate.config.streams import Streams
-    from ablate.model.assemble import assemble
-    from ablate.model.fast.precision import products_in
-    from ablate.model.masks import Chance, Masks
+    from ablate.lm.model.assemble import assemble
+    from ablate.lm.model.fast.precision import products_in
+    from ablate.lm.model.masks import Chance, Masks
 
     config = resolve(VALUES[name])
     assembly = assemble(config, WORDS)

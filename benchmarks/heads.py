@@ -11,11 +11,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ablate.model.fast.precision import products_in
-from ablate.model.fast.tempered import summed_augmented
-from ablate.model.fast.tempered_gradient import Terms
-from ablate.model.flow import Mixture
-from ablate.model.mixture import summed_nll
+from ablate.lm.model.fast.precision import products_in
+from ablate.lm.model.fast.tempered import summed_augmented
+from ablate.lm.model.fast.tempered_gradient import Terms
+from ablate.lm.model.flow import Mixture
+from ablate.lm.model.mixture import summed_nll
 from benchmarks.measure import Figure, agree, race, share_of_products, weigh
 from benchmarks.opponents.heads import (
     augmented_loss,

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import Assembly, assemble
-from ablate.model.masks import Chance, Masks
-from ablate.model.sentences import forced, lengths_of, pair_batch
+from ablate.lm.model.assemble import Assembly, assemble
+from ablate.lm.model.masks import Chance, Masks
+from ablate.lm.model.sentences import forced, lengths_of, pair_batch
 from benchmarks.measure import Figure, agree, race, weigh
 from benchmarks.opponents.encoder_decoder import IGNORED, EncoderDecoder
 

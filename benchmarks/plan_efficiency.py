@@ -15,14 +15,14 @@ import time
 
 import torch
 
-from ablate.data.kinds import source_of
+from ablate.config.data_source import source_of
+from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from ablate.study import cost
 from ablate.study.file import load
 from ablate.study.plan import largest_trial, make_plan
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 
 SECONDS = 4.0  # of updates
 MOST_UPDATES = 40

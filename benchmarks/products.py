@@ -4,7 +4,7 @@
 
 The three products of a chunk of M rows with V words and width E: the scores x W', their gradient
 for x (d W), and for W (d' x, added). The candidates take turns, and a figure is the best of their
-runs, by processor time. `ablate/model/fast/product.py` chooses by constants that came from such
+runs, by processor time. `ablate/lm/model/fast/product.py` chooses by constants that came from such
 figures, and not by measuring: another choice has other bits.
 """
 
@@ -16,9 +16,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ablate.model.fast.product import multipliers
-from ablate.model.native.library import library
-from ablate.model.native.product import add_product_, multiply
+from ablate.lm.model.fast.product import multipliers
+from ablate.lm.model.native.library import library
+from ablate.lm.model.native.product import add_product_, multiply
 from benchmarks.measure import pin
 
 # (V, E, M): chunks of a single softmax, and of mixtures

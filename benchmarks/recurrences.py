@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from ablate.components.backbone import rhn as rhn_backbone
-from ablate.components.backbone.irlm import impulse_response
-from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.fast.mogrifier_trace import Cell, Round
-from ablate.model.fast.mogrifier_window import fast_window
+from ablate.lm.components.backbone import rhn as rhn_backbone
+from ablate.lm.components.backbone.irlm import impulse_response
+from ablate.lm.model.fast.lstm_steps import lstm_steps
+from ablate.lm.model.fast.mogrifier_trace import Cell, Round
+from ablate.lm.model.fast.mogrifier_window import fast_window
 from benchmarks.measure import Figure, agree, race, share_of_products
 from benchmarks.opponents import recurrences as loops
 

@@ -16,10 +16,10 @@ import torch
 from ablate.config.identity import make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 from benchmarks.measure import agree
 from benchmarks.opponents.awd import AwdLstm, Rates, name_in_ablate
 from benchmarks.opponents.language_model import read, rows_of, updates

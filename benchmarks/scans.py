@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ablate.components.backbone.lru import eigenvalues
-from ablate.model.fast.scan import scan
-from ablate.model.fast.ssd import ssd
+from ablate.lm.components.backbone.lru import eigenvalues
+from ablate.lm.model.fast.scan import scan
+from ablate.lm.model.fast.ssd import ssd
 from benchmarks.measure import Figure, race
 from benchmarks.opponents import recurrences as loops
 from benchmarks.recurrences import ROWS, Sides, steps

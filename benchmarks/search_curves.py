@@ -1,6 +1,6 @@
 """The learning curves that `benchmarks/search.py` replays searches on, recorded once.
 
-    python -m benchmarks.search_curves --data .ablate/data     half an hour on one core
+    python -m benchmarks.search_curves --data .ablate/lm/data     half an hour on one core
 
 A small LSTM on the first tokens of the Penn Treebank (words that all of it has fewer than 80 times
 are `<unk>`), trained by `ablate`'s own loop in every combination of LEVELS, one seed each.
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.trial.training.training import Training
+    from ablate.lm.training.training import Training
 
 
 HERE = Path(__file__).parent
@@ -141,10 +141,10 @@ def _trained(cell: Cell, data: str) -> dict[str, Any]:
 def _training(values: Mapping[str, Any], data: str) -> Training:
     from ablate.config.identity import make_trial
     from ablate.config.resolve import resolve
-    from ablate.data.corpus import corpus_digest
+    from ablate.lm.data.corpus import corpus_digest
+    from ablate.lm.training.training import Training
     from ablate.store.store import Store
     from ablate.trial.task import Place
-    from ablate.trial.training.training import Training
 
     config = resolve(values)
     digest = corpus_digest(config.corpus, data)
@@ -154,7 +154,7 @@ def _training(values: Mapping[str, Any], data: str) -> Training:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", default=".ablate/data", help="the folder that has ptb")
+    parser.add_argument("--data", default=".ablate/lm/data", help="the folder that has ptb")
     record(parser.parse_args().data)
 
 

@@ -1,6 +1,6 @@
 """Two live searches that confirm the replays (`search.py`): trained, not looked up.
 
-    python -m benchmarks.search_live --data .ablate/data [--trials 15] [--seed 1]
+    python -m benchmarks.search_live --data .ablate/lm/data [--trials 15] [--seed 1]
 
 First random search without stopping, then TPE with ASHA until as many updates are spent as random
 search spent, both as `ablate study --local` runs them, on the slice and in the space of the
@@ -87,7 +87,7 @@ def live(words: Search, data: str, seed: int, account: Account) -> Replay:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", default=".ablate/data", help="the folder that has ptb")
+    parser.add_argument("--data", default=".ablate/lm/data", help="the folder that has ptb")
     parser.add_argument("--trials", type=int, default=15, help="of random search")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

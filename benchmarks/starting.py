@@ -27,7 +27,7 @@ OURS = """
 import torch
 from pathlib import Path
 from ablate.config.sections import CorpusConfig
-from ablate.data.corpus import open_corpus
+from ablate.lm.data.corpus import open_corpus
 config, folder = CorpusConfig(name=sys.argv[1]), Path(sys.argv[2])
 before, start = private(), time.thread_time()
 corpus = open_corpus(config, folder)
@@ -60,7 +60,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablate import Arm, Scale, Study, setting, table
-from ablate.components import Regularizer, register
+from ablate.lm.components import Regularizer, register
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,8 +158,8 @@ def _clock(seconds: float) -> str:
 
 def machine() -> dict[str, Any]:
     """Describe the machine and versions of the figures."""
-    from ablate.model.fast.product import prefers_mkl, prefers_onednn
-    from ablate.model.native import library
+    from ablate.lm.model.fast.product import prefers_mkl, prefers_onednn
+    from ablate.lm.model.native import library
 
     packages = ("torch", "ray", "optuna", "mlflow", "numpy", "pyarrow")
     return {

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import assemble
-from ablate.model.language_model import LanguageModel
-from ablate.model.mixture import summed_nll
+from ablate.lm.model.assemble import assemble
+from ablate.lm.model.language_model import LanguageModel
+from ablate.lm.model.mixture import summed_nll
 from benchmarks.measure import Figure, agree, race, weigh
 from benchmarks.opponents.transformer import Gpt
 

@@ -83,7 +83,7 @@ def _asked_for(config: pytest.Config, marker: str) -> bool:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("kernels"):
-        from ablate.model.native.library import library, load_library
+        from ablate.lm.model.native.library import library, load_library
 
         if library() is None:
             pytest.skip(load_library()[1])
@@ -113,7 +113,7 @@ def kills(request: pytest.FixtureRequest) -> int:
 def data(tmp_path_factory) -> str:
     """A data folder in which the built-in corpus is encoded once."""
     from ablate.config.sections import CorpusConfig
-    from ablate.data.corpus import open_corpus
+    from ablate.lm.data.corpus import open_corpus
 
     folder = str(tmp_path_factory.mktemp("data"))
     open_corpus(CorpusConfig(), folder)
@@ -123,9 +123,9 @@ def data(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def texts_that_users_bring():
     """Plan as if these texts were present."""
-    from ablate.data import kinds
+    from ablate.config import data_source
 
-    find = kinds.source_of
+    find = data_source.source_of
 
     def known(config, folder=None):
         source = find(config, folder)
@@ -137,7 +137,7 @@ def texts_that_users_bring():
         return source
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kinds, "source_of", known)
+        patch.setattr(data_source, "source_of", known)
         yield
 
 
@@ -162,7 +162,7 @@ def workspace(tmp_path: Path, data: str):
 @pytest.fixture(params=[pytest.param("kernels", marks=pytest.mark.kernels), "torch"])
 def both_ways(request, monkeypatch):
     """By the compiled kernels, and by torch where there are none."""
-    from ablate.model.native.library import SWITCH
+    from ablate.lm.model.native.library import SWITCH
 
     if request.param == "torch":
         monkeypatch.setenv(SWITCH, "off")
@@ -175,7 +175,7 @@ def build():
 
     from ablate.config.resolve import resolve
     from ablate.config.streams import Streams
-    from ablate.model.assemble import assemble
+    from ablate.lm.model.assemble import assemble
 
     def assembled(values: dict, vocabulary: int = 23, seed: int = 1, dtype=torch.float64):
         defaults = {"backbone": "lstm", "backbone.units": 7, "head": "softmax", "optimizer": "sgd"}

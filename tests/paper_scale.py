@@ -25,8 +25,9 @@ from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.tasks import PAIRS
-from ablate.data.corpus import corpus_digest
-from ablate.model.language_model import LanguageModel
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.model.language_model import LanguageModel
+from ablate.lm.training.training import Training
 from ablate.store.journal import Journal
 from ablate.store.store import Store
 from ablate.study.arms import arm_values
@@ -36,7 +37,6 @@ from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
 from ablate.trial.checkpoint import write_weights
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 from tests.support import places
 
 FILES = sorted((places.STUDIES).glob("*.py"))

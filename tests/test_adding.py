@@ -6,9 +6,9 @@ import argparse
 import re
 from typing import Any
 
-from ablate.analysis import NoOptions
 from ablate.compare.formats import table_of_values
-from ablate.testing.subject import WIDTH, SmallModel
+from ablate.lm.analysis import NoOptions
+from ablate.lm.testing.subject import WIDTH, SmallModel
 from tests.support import places
 
 PAGE = places.DOCS / "adding.md"

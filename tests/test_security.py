@@ -304,7 +304,7 @@ def test_a_uri_is_no_workspace(
 ) -> None:
     """It was printed with its password, which became a folder's name."""
     from ablate import cli
-    from ablate.data.travel import host_folder
+    from ablate.lm.data.travel import host_folder
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ABLATE_WORKSPACE", f"s3://KEY:{SECRET}@bucket/x")
@@ -362,7 +362,7 @@ def test_a_bugs_traceback_has_no_secret(
 def test_an_exception_is_recorded_without_a_secret(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.testing.stand_in import StandIn
+    from ablate.trial.stand_in import StandIn
 
     def broken(*_: object) -> None:
         raise ConnectionError(f"psql 'host=x password={SECRET}' or https://u:{SECRET}@host")
@@ -420,7 +420,7 @@ def test_the_command_that_is_kept_has_no_password(capsys: pytest.CaptureFixture[
 
 PLANTED = """
 from pathlib import Path
-from ablate.components import Regularizer, register
+from ablate.lm.components import Regularizer, register
 from dataclasses import dataclass
 
 Path(r"{mark}").write_text("executed")
@@ -438,7 +438,7 @@ def planted(workspace: Workspace, **changed: object) -> str:
     """Run a trial, then write into its journal as anybody can who shares the store."""
     from ablate.config.identity import make_trial
     from ablate.config.resolve import resolve
-    from ablate.data.corpus import corpus_digest
+    from ablate.lm.data.corpus import corpus_digest
     from ablate.store import journal as journals
     from ablate.trial.run import TrialRun
 

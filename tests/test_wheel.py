@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.model.native.library import COMPILERS
+from ablate.lm.model.native.library import COMPILERS
 from tests.support import places
 
 ROOT = places.ROOT

@@ -11,7 +11,7 @@ import numpy as np
 from ablate.compare.formats import Table, table_of
 from ablate.compare.statistics import paired, tokens
 from ablate.compare.table.columns import p_value, with_interval
-from ablate.scores import bleu, rouge
+from ablate.lm.scores import bleu, rouge
 
 NAMES = {"rouge_1": "ROUGE-1", "rouge_2": "ROUGE-2", "rouge_l": "ROUGE-L"}
 DIGITS = 2

@@ -9,14 +9,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ablate import analysis
-from ablate.analysis import Analysis, writing
-from ablate.analysis.subject import Subject
-from ablate.analysis.writing import range_text
 from ablate.commands import _options
 from ablate.compare.formats import text
 from ablate.config import fields
 from ablate.errors import ConfigError
+from ablate.lm import analysis
+from ablate.lm.analysis import Analysis, writing
+from ablate.lm.analysis.subject import Subject
+from ablate.lm.analysis.writing import range_text
 from ablate.store.journal import find
 from ablate.store.workspace import Workspace
 from ablate.trial.provenance import trust

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
+from ablate.config.data_source import described, source_of
 from ablate.config.sections import CorpusConfig, PairsConfig
-from ablate.data import own, pair_texts, sources
-from ablate.data.corpus import open_corpus
-from ablate.data.kinds import described, source_of
-from ablate.data.published import PUBLISHED, SPLITS
-from ablate.data.texts import GRAMMAR_TREES, custom_folder, find_text
 from ablate.errors import ConfigError, CorpusError, unknown
-from ablate.parsing.bracketing import first_and_best
-from ablate.parsing.candidates import make_candidates
-from ablate.parsing.n_best import JUDGED, SUFFIX, read_candidates
+from ablate.lm.data import own, pair_texts, sources
+from ablate.lm.data.corpus import open_corpus
+from ablate.lm.data.published import PUBLISHED, SPLITS
+from ablate.lm.data.texts import GRAMMAR_TREES, custom_folder, find_text
+from ablate.lm.parsing.bracketing import first_and_best
+from ablate.lm.parsing.candidates import make_candidates
+from ablate.lm.parsing.n_best import JUDGED, SUFFIX, read_candidates
 
 MEGABYTE = 1e6
 ACTIONS = ("list", "add", "get", "verify", "candidates")

@@ -82,10 +82,10 @@ def _checked(options: argparse.Namespace) -> tuple[str, str]:
 
     Return a line for people on one that is not fetched, and one for the study on one of trees.
     """
+    from ablate.config.data_source import source_of
     from ablate.config.sections import CorpusConfig
-    from ablate.data.kinds import source_of
-    from ablate.data.sources import to_fetch
-    from ablate.data.texts import find_text
+    from ablate.lm.data.sources import to_fetch
+    from ablate.lm.data.texts import find_text
 
     data = _options.workspace(options).data
     of_trees = find_text(options.corpus, Path(data)).level == "tree"
@@ -100,7 +100,7 @@ def _technique(file: Path, slot: str) -> str:
     if slot not in MODELS:
         raise ConfigError(unknown("slot", slot, MODELS, "--technique"))
     name, test = _name(file), file.with_name(f"test_{file.name}")
-    source = _PACKAGE / "components" / slot / f"{MODELS[slot]}.py"
+    source = _PACKAGE / "lm" / "components" / slot / f"{MODELS[slot]}.py"
     _write(
         {
             file: _copied(source.read_text(encoding="utf-8"), slot, name),

@@ -223,7 +223,7 @@ def _read(plan: Plan) -> str:
 
 def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
     """Describe the text that models read: tokens, vocabulary, words that training never has."""
-    from ablate.data.kinds import described, source_of
+    from ablate.config.data_source import described, source_of
 
     config = plan.configs[plan.study.base_arm]
     if config.kind.slots and config.kind.name != "encoder_decoder":
@@ -237,7 +237,7 @@ def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
 
 def _to_fetch(plan: Plan, workspace: Workspace) -> list[str]:
     """Say what a run would miss, although the plan can be made without it."""
-    from ablate.data.sources import to_fetch
+    from ablate.lm.data.sources import to_fetch
 
     each = (to_fetch(data, workspace.data) for data in plan.texts.values() if data)
     return [*dict.fromkeys(filter(None, each))]
@@ -397,7 +397,7 @@ def _operations(
 
     None and empty for a task that counts no operations.
     """
-    from ablate.data.kinds import source_of
+    from ablate.config.data_source import source_of
 
     first = next(iter(plan.configs.values()))  # all arms of a scale read one corpus
     source = source_of(first.data, workspace.data) if first.data else None
@@ -424,7 +424,7 @@ def _operations(
 
 def _sizes(plan: Plan, workspace: Workspace) -> Iterator[str]:
     """Say how much a function's trials read of each split, if their source counts it."""
-    from ablate.data.kinds import source_of
+    from ablate.config.data_source import source_of
 
     first = next(iter(plan.configs.values()))
     sizes = source_of(first.data, workspace.data).sizes() if first.data else {}

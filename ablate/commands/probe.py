@@ -127,10 +127,10 @@ def _rate(trial: Trial, workers: int, data: str, seconds: float) -> float:
 
 
 def _train(order: Mapping[str, Any], seconds: float, together: Any, results: Any) -> None:
+    from ablate.lm.training.training import Training
     from ablate.trial.provenance import trust
     from ablate.trial.run import load_modules
     from ablate.trial.task import Place
-    from ablate.trial.training.training import Training
 
     try:
         trial = Trial.from_plain(order["trial"])

@@ -29,9 +29,9 @@ from ablate.config import fields
 from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.config.resolve import kind_of
 from ablate.config.tasks import FUNCTION
-from ablate.data.corpus import Corpus, open_corpus
-from ablate.data.pairs import Pairs
 from ablate.errors import TrialError
+from ablate.lm.data.corpus import Corpus, open_corpus
+from ablate.lm.data.pairs import Pairs
 from ablate.store import journal
 from ablate.store import sentences as written
 from ablate.store import tokens as saved

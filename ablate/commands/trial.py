@@ -54,7 +54,7 @@ def run_config(
     config: str, seed: int, threads: int, workspace: Workspace, code: tuple[str, ...] = ()
 ) -> int:
     """Run the trial that a TOML file describes, showing one line per epoch."""
-    from ablate.data.corpus import corpus_digest
+    from ablate.lm.data.corpus import corpus_digest
 
     values = read_values(Path(config))
     resolved = resolve_near(values, Path(config).parent, config)
@@ -108,8 +108,8 @@ def _check_made_alike(trial: Trial, known: Journal | None, store: Store) -> None
 
 def _check_text(trial: Trial, data: str) -> None:
     """Refuse a text that the trial's evaluators cannot read, before it trains."""
-    from ablate.data.corpus import open_corpus
-    from ablate.trial.training.evaluation import check_text
+    from ablate.lm.data.corpus import open_corpus
+    from ablate.lm.training.evaluation import check_text
 
     if trial.config.listed.get("evaluator"):
         check_text(trial.config, open_corpus(trial.config.corpus, data, trial.seed))

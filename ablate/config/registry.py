@@ -177,13 +177,13 @@ def get(slot: str, name: str, where: str = "") -> Technique:
     if name not in names(slot):
         raise ConfigError(unknown(slot, name, names(slot), where))
     if (slot, name) not in _techniques:
-        importlib.import_module(f"ablate.{_room(slot)}.{slot}.{name}")
+        importlib.import_module(f"ablate.{_room(slot)}.{slot}.{name}".replace("/", "."))
     return _techniques[slot, name]
 
 
 def _room(slot: str) -> str:
     """The folder that has the slot's: samplers lie in the only one that may import Optuna."""
-    return "tune" if slot == SAMPLER else "components"
+    return "tune" if slot == SAMPLER else "lm/components"
 
 
 def _check_slot(slot: str) -> None:

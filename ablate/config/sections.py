@@ -77,7 +77,11 @@ class CorpusConfig(DataConfig):
     @property
     def reader(self) -> str:
         """Trees are read by a folder of their own, which a language model does not import."""
-        return "ablate.parsing.corpus:Trees" if self.level == "tree" else "ablate.data.corpus:Texts"
+        return (
+            "ablate.lm.parsing.corpus:Trees"
+            if self.level == "tree"
+            else "ablate.lm.data.corpus:Texts"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,7 @@ class PairsConfig(DataConfig):
     """The pairs of sentences to use, and their tokens."""
 
     level: ClassVar[str] = "word"  # byte-pair units and words are read alike
-    reader: ClassVar[str] = "ablate.data.pairs:SentencePairs"
+    reader: ClassVar[str] = "ablate.lm.data.pairs:SentencePairs"
 
     name: str = setting(
         "pairs", doc="corpus of pairs from `ablate data list`, or path of a folder of text files"

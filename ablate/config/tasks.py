@@ -33,13 +33,13 @@ from ablate.errors import ConfigError, unknown, wrong_value
 
 TRAINING, EVALUATION, COUNTING, FUNCTION = "training", "evaluation", "counting", "function"
 RUNNERS = {
-    TRAINING: "ablate.trial.training.training:Training",
-    EVALUATION: "ablate.trial.training.evaluation:Evaluation",
-    COUNTING: "ablate.trial.training.counting:Counting",
+    TRAINING: "ablate.lm.training.training:Training",
+    EVALUATION: "ablate.lm.training.evaluation:Evaluation",
+    COUNTING: "ablate.lm.training.counting:Counting",
     FUNCTION: "ablate.trial.user.function:Function",
-    "stand_in": "ablate.testing.stand_in:StandIn",
-    "noise": "ablate.testing.stand_in:Noise",
-    "slow": "ablate.testing.stand_in:Slow",
+    "stand_in": "ablate.trial.stand_in:StandIn",
+    "noise": "ablate.trial.stand_in:Noise",
+    "slow": "ablate.trial.stand_in:Slow",
 }
 # Ids, journals and records of format 1 contain these import paths instead of names.
 _PATHS = {

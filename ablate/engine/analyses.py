@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ablate import analysis, papers
+from ablate import papers
 from ablate.config import fields
 from ablate.config.identity import StageName
 from ablate.errors import AblateError, DamagedError, StoreError, TrialError
+from ablate.lm import analysis
 from ablate.redaction import redacted
 from ablate.store import findings
 from ablate.store.findings import SavedFinding
@@ -86,7 +87,7 @@ def _options(study: Study, word: Analyze, *, published: bool) -> object:
 
 def _groups(word: Analyze, arms: Sequence[str]) -> list[tuple[str, ...]]:
     """The arms of each run: one by one, or all together if the analysis takes several trials."""
-    from ablate.analysis.writing import check_number
+    from ablate.lm.analysis.writing import check_number
 
     chosen = analysis.get(word.analysis)
     if chosen.num_subjects == (1, 1):
@@ -132,8 +133,8 @@ def _found(
     ended: Mapping[str, Journal],
     workspace: Workspace,
 ) -> SavedFinding:
-    from ablate.analysis.subject import Subject
-    from ablate.analysis.writing import text_rows, write
+    from ablate.lm.analysis.subject import Subject
+    from ablate.lm.analysis.writing import text_rows, write
 
     name, store = job.word.analysis, workspace.store
     subjects = [Subject(ended[trial], store, workspace.data) for trial in trials]

@@ -328,7 +328,7 @@ def _checked(study: Study | str | Path) -> Study:
 
 def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
     """Open the trials' data, if they read any, before a worker needs it; return its known floor."""
-    from ablate.data.kinds import source_of
+    from ablate.config.data_source import source_of
     from ablate.trial.user.user_code import told
 
     with told(f"{plan.study.file or plan.study.name}: opening the corpus", [plan.study.file]):
@@ -339,8 +339,8 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
 
 def _check_texts(plan: Plan, workspace: Workspace) -> None:
     """Refuse texts that an evaluator cannot read, before anything trains."""
-    from ablate.data.corpus import open_corpus
-    from ablate.trial.training.evaluation import check_text
+    from ablate.lm.data.corpus import open_corpus
+    from ablate.lm.training.evaluation import check_text
 
     checked = set()
     for config in (*plan.configs.values(), *(trial.config for trial in plan.trials)):

@@ -46,8 +46,8 @@ def flops_per_token(
     the mean length."""
     if not config.kind.assembles:
         return 0.0
-    from ablate.model.assemble import assemble
-    from ablate.model.operations import per_training_token
+    from ablate.lm.model.assemble import assemble
+    from ablate.lm.model.operations import per_training_token
 
     # On the device "meta", the largest model takes no memory.
     assembly = assemble(config, vocabulary, "meta", source_vocabulary=source_vocabulary)
@@ -76,7 +76,7 @@ def matrix_rate(threads: int, precision: str) -> float:
     """Measure this machine's operations per second in a matrix product."""
     import torch
 
-    from ablate.model.fast.precision import rounded
+    from ablate.lm.model.fast.precision import rounded
 
     torch.set_num_threads(threads)
     left, right = rounded(torch.randn(2, MATRIX, MATRIX), getattr(torch, precision))

@@ -133,7 +133,7 @@ def _key(values: Values, fields: Sequence[str], number: int) -> Key:
 
 @functools.lru_cache(maxsize=10_000)
 def _parameters(key: Key, vocabulary: int) -> float:
-    from ablate.model.assemble import count_parameters
+    from ablate.lm.model.assemble import count_parameters
 
     return count_parameters(resolve(dict(key)), vocabulary)
 

@@ -150,7 +150,7 @@ def _looks(scale: Scale) -> tuple[int, ...]:
 
 def data_digest(study: Study, corpus: DataConfig, data: str) -> str:
     """Return the digest of what a section describes; an error names the study."""
-    from ablate.data.kinds import source_of
+    from ablate.config.data_source import source_of
 
     per_byte = any(name.endswith(BITS_PER_BYTE.name) for name in (study.metric, *study.columns))
     with told(f"{study.file or study.name}: the digest of the corpus", [study.file]):
@@ -327,8 +327,8 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
     # Such a stage trains one gate over the models of all seeds.
     if any(stage.trains and stage.over == "seeds" for stage in arm_stages(study, scale, arm)):
         return None
-    from ablate.data.kinds import source_of
-    from ablate.model.assemble import count_parameters
+    from ablate.config.data_source import source_of
+    from ablate.lm.model.assemble import count_parameters
 
     where = arm_location(study, arm.name)
     try:

@@ -116,7 +116,7 @@ def _check_stated(
 
     Asked once the models were built, so that an error in a user's own technique names its place.
     """
-    from ablate.model.sites import check_stated
+    from ablate.lm.model.sites import check_stated
 
     for arm in arms:
         # A search may choose the head, unless the arm or the scale does.

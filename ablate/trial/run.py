@@ -34,7 +34,7 @@ from ablate.errors import (
     TakenOver,
     TrialError,
 )
-from ablate.model.native import library
+from ablate.lm.model.native import library
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens, trial_files
 from ablate.store.attempt import Attempt

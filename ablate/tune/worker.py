@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.config.identity import Trial
-from ablate.data.travel import host_folder, receive, receive_files
 from ablate.errors import StoreError
+from ablate.lm.data.travel import host_folder, receive, receive_files
 from ablate.store.files import allow_group
 from ablate.store.store import Store
 from ablate.trial.provenance import trust

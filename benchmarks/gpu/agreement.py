@@ -19,8 +19,8 @@ from ablate.config.fields import describe
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.assemble import Assembly, assemble
-from ablate.model.masks import OFF, Chance
+from ablate.lm.model.assemble import Assembly, assemble
+from ablate.lm.model.masks import OFF, Chance
 from benchmarks.gpu.case import first_line
 from benchmarks.gpu.table import Compared
 from benchmarks.measure import agree

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ablate.model.fast import mixture_gradient
+from ablate.lm.model.fast import mixture_gradient
 from benchmarks import heads, recurrences
 from benchmarks.gpu import update
 from benchmarks.gpu.agreement import compared as agreement_of_all

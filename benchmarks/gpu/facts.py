@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ablate.model.native import library
+from ablate.lm.model.native import library
 from ablate.store.files import cpuinfo
 from benchmarks.gpu.pack import ROOT, commit
 

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import assemble
-from ablate.model.fast.precision import products_in
-from ablate.model.masks import Chance, Masks
+from ablate.lm.model.assemble import assemble
+from ablate.lm.model.fast.precision import products_in
+from ablate.lm.model.masks import Chance, Masks
 from benchmarks.opponents.awd import AwdLstm, Rates, name_in_ablate
 
 CLIP = 0.25

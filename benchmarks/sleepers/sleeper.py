@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from ablate.config.tasks import RUNNERS
-from ablate.testing.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 from ablate.tune.worker import Worker
 
 SECONDS = float(os.environ["SLEEPERS_SECONDS"])  # a trial, in the mean

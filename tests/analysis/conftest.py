@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.analysis.subject import Subject
+from ablate.lm.analysis.subject import Subject
 from ablate.store.journal import find
 from ablate.store.outcome import Status
 from ablate.store.workspace import Workspace

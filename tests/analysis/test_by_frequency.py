@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ablate.analysis import by_frequency
-from ablate.analysis.by_frequency import ByFrequencyOptions
+from ablate.lm.analysis import by_frequency
+from ablate.lm.analysis.by_frequency import ByFrequencyOptions
 
 
 def test_classes_are_powers_of_ten():

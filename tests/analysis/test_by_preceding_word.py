@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from ablate.analysis import by_preceding_word
-from ablate.analysis.by_preceding_word import ByPrecedingWordOptions, by_sentence
 from ablate.compare.statistics import tokens
+from ablate.lm.analysis import by_preceding_word
+from ablate.lm.analysis.by_preceding_word import ByPrecedingWordOptions, by_sentence
 
 
 def test_sums_by_sentence_and_word():

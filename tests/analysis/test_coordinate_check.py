@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.analysis import coordinate_check
-from ablate.analysis.coordinate_check import CoordinateCheckOptions, slopes
-from ablate.analysis.subject import Subject
 from ablate.errors import CombinationError, ConfigError
+from ablate.lm.analysis import coordinate_check
+from ablate.lm.analysis.coordinate_check import CoordinateCheckOptions, slopes
+from ablate.lm.analysis.subject import Subject
 from ablate.store.journal import Journal
 from tests.analysis.conftest import SHARED
 from tests.support import trials

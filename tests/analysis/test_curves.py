@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from matplotlib.figure import Figure
 
-from ablate.analysis import NoOptions, learning_curve, timescales
-from ablate.analysis.learning_curve import LearningCurveOptions
 from ablate.errors import CombinationError, TrialError
+from ablate.lm.analysis import NoOptions, learning_curve, timescales
+from ablate.lm.analysis.learning_curve import LearningCurveOptions
 from ablate.store.outcome import Outcome, Status
 from ablate.trial.checkpoint import read_weights
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.analysis import eigenvalues
-from ablate.analysis.eigenvalues import EigenvaluesOptions, recurrent_matrices
 from ablate.errors import ConfigError
+from ablate.lm.analysis import eigenvalues
+from ablate.lm.analysis.eigenvalues import EigenvaluesOptions, recurrent_matrices
 from ablate.trial.checkpoint import read_weights
 
 
@@ -53,7 +53,7 @@ def test_an_lstm_has_a_matrix_for_each_gate(doc):
 )  # fmt: skip
 def test_every_backbone_has_its_matrices(backbone, names):
     from ablate.config.resolve import resolve
-    from ablate.model.assemble import assemble
+    from ablate.lm.model.assemble import assemble
 
     layers = {} if backbone["backbone"] == "rhn" else {"backbone.num_layers": 1}
     values = {"embedding.size": 8, "head": "softmax", "optimizer": "sgd", "backbone.units": 8}

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from ablate import papers
-from ablate.analysis import gate_words
 from ablate.errors import CombinationError, ConfigError
+from ablate.lm.analysis import gate_words
 from ablate.trial.checkpoint import read_weights
 
 

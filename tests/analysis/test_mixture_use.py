@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.analysis import mixture_use
 from ablate.errors import CombinationError
+from ablate.lm.analysis import mixture_use
 from ablate.trial.checkpoint import read_weights
 
 

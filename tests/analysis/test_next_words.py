@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from ablate import papers
-from ablate.analysis import next_words
-from ablate.analysis.next_words import Context, NextWordsOptions
 from ablate.errors import CombinationError, ConfigError
+from ablate.lm.analysis import next_words
+from ablate.lm.analysis.next_words import Context, NextWordsOptions
 
 
 def test_the_likeliest_are_in_order():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.analysis import rank
-from ablate.components.evaluator import predictions
 from ablate.errors import CombinationError, ConfigError
+from ablate.lm.analysis import rank
+from ablate.lm.components.evaluator import predictions
 
 
 def ranked(subject, **options) -> dict:

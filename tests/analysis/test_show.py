@@ -7,9 +7,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from ablate import analysis, cli
-from ablate.analysis import writing
+from ablate import cli
 from ablate.commands import analyze as show
+from ablate.lm import analysis
+from ablate.lm.analysis import writing
 from ablate.store.journal import LISTED
 from tests.support import places
 

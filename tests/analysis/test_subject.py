@@ -7,13 +7,13 @@ from dataclasses import make_dataclass, replace
 import numpy as np
 import pytest
 
-from ablate.analysis.subject import Subject, distinct_names
 from ablate.config import tasks
 from ablate.config.identity import Parent, make_trial
 from ablate.config.metrics import Metric
 from ablate.config.resolve import resolve
-from ablate.data.corpus import charged
 from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
+from ablate.lm.analysis.subject import Subject, distinct_names
+from ablate.lm.data.corpus import charged
 from ablate.store import tokens as kept
 
 

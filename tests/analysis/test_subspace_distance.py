@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ablate.analysis import NoOptions, subspace_distance
-from ablate.analysis.subspace_distance import basis, cosines, projection_residual
+from ablate.lm.analysis import NoOptions, subspace_distance
+from ablate.lm.analysis.subspace_distance import basis, cosines, projection_residual
 
 
 def distance(L, W) -> float:

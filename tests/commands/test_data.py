@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ablate.cli import main
-from ablate.data.sources import fetched
-from ablate.data.texts import BUILT_IN
+from ablate.lm.data.sources import fetched
+from ablate.lm.data.texts import BUILT_IN
 from tests.support.damage import as_new_process, flip_on_disk
 
 

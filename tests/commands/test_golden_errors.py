@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ablate import analysis, cli, commands
+from ablate import cli, commands
 from ablate.config import registry, tasks
-from ablate.data import sources
-from ablate.data.published import PUBLISHED
+from ablate.lm import analysis
+from ablate.lm.data import sources
+from ablate.lm.data.published import PUBLISHED
 from ablate.space.folders import folders
 from tests.support import spaces
 from tests.support.golden import golden

@@ -11,8 +11,8 @@ import pytest
 from ablate.cli import main
 from ablate.commands.new import MODELS
 from ablate.config import registry
+from ablate.lm.testing.check import check_technique
 from ablate.study.file import load
-from ablate.testing.check import check_technique
 from ablate.trial.run import load_own
 
 

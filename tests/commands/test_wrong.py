@@ -181,7 +181,7 @@ def test_two_drivers_of_one_study(ablate, tmp_path):
 def test_a_techniques_exception_shows_the_users_frames_and_none_of_ours(ablate, tmp_path):
     (tmp_path / "broken.py").write_text(
         "from dataclasses import dataclass\n"
-        "from ablate.components import Regularizer, register, setting\n"
+        "from ablate.lm.components import Regularizer, register, setting\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class C:\n"
         "    rate: float = setting(0.0, doc='rate')\n"
@@ -196,14 +196,14 @@ def test_a_techniques_exception_shows_the_users_frames_and_none_of_ours(ablate, 
     status, _, err = ablate("study", file, "--local")
     assert status == 5
     assert "broken.py" in err and "x_TBH.nonsense" in err
-    assert "ablate/model/language_model.py" not in err and "ablate/trial" not in err
+    assert "ablate/lm/model/language_model.py" not in err and "ablate/trial" not in err
     assert err.count("x_TBH.nonsense") == 1  # three seeds, told once
 
 
 EXITING = """
 import sys
 from dataclasses import dataclass
-from ablate.model.regularizer import Regularizer
+from ablate.lm.model.regularizer import Regularizer
 from ablate.config.fields import setting
 from ablate.config.registry import register
 {early}
@@ -234,7 +234,7 @@ def test_a_technique_that_ends_python_is_an_error_with_its_line(ablate, tmp_path
 def test_no_memory(ablate, tmp_path, monkeypatch):
     import torch
 
-    from ablate.testing.stand_in import StandIn
+    from ablate.trial.stand_in import StandIn
 
     def full(self, seconds):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")

@@ -22,7 +22,7 @@ from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
-from ablate.testing.stand_in import Noise
+from ablate.trial.stand_in import Noise
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search

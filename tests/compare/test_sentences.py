@@ -11,9 +11,9 @@ import pytest
 from ablate.commands.tokens import show_tokens
 from ablate.compare.statistics import tokens
 from ablate.config.sections import PairsConfig
-from ablate.data.corpus import open_corpus
 from ablate.errors import DamagedError, TrialError
-from ablate.scores import bleu
+from ablate.lm.data.corpus import open_corpus
+from ablate.lm.scores import bleu
 from ablate.store import sentences
 from ablate.store import tokens as saved
 from ablate.store.arrow import as_arrow, write_columns
@@ -21,7 +21,7 @@ from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
-from ablate.testing.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from tests.support import small_studies

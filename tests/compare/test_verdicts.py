@@ -13,7 +13,7 @@ from ablate import papers
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.verdicts import judged
 from ablate.config.metrics import BITS, BRACKET_F1, PERPLEXITY, ROUGE_1
-from ablate.scores.rouge import TOKENIZERS
+from ablate.lm.scores.rouge import TOKENIZERS
 from tests.support.tables import written
 
 PPL, BPC = PERPLEXITY, BITS

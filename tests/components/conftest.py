@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.model.evaluator import Reading
-from ablate.model.flow import Features
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.flow import Features
 from tests.support import places
 
 VECTORS = places.VECTORS

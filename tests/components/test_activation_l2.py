@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer.activation_l2 import ActivationL2, ActivationL2Config
-from ablate.model.flow import Pass
+from ablate.lm.components.regularizer.activation_l2 import ActivationL2, ActivationL2Config
+from ablate.lm.model.flow import Pass
 
 
 def penalty_of(features, weight=0.5):

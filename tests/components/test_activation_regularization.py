@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ablate.components.regularizer.activation_regularization import (
+from ablate.lm.components.regularizer.activation_regularization import (
     ActivationRegularization,
     ActivationRegularizationConfig,
 )
-from ablate.model.flow import Pass
+from ablate.lm.model.flow import Pass
 
 
 def test_it_is_the_mean_square_of_the_masked_last_layer(make_features):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ablate.components.optimizer.adagrad import Adagrad, AdagradConfig
+from ablate.lm.components.optimizer.adagrad import Adagrad, AdagradConfig
 
 TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
 

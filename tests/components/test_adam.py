@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.components.optimizer.adam import Adam, AdamConfig
+from ablate.lm.components.optimizer.adam import Adam, AdamConfig
 from tests.support.rates import rates_by_epoch
 
 

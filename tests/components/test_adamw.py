@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.components.optimizer.adamw import AdamW, AdamwConfig
-from ablate.testing import SmallModel
+from ablate.lm.components.optimizer.adamw import AdamW, AdamwConfig
+from ablate.lm.testing import SmallModel
 
 TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ablate.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
-from ablate.model.flow import GateSignal, Mixture, Pass
-from ablate.model.mixture import summed_nll
+from ablate.lm.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
+from ablate.lm.model.flow import GateSignal, Mixture, Pass
+from ablate.lm.model.mixture import summed_nll
 
 V, E = 5, 3
 

@@ -7,14 +7,14 @@ from itertools import product as combinations
 import pytest
 import torch
 
-from ablate.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.errors import CombinationError
-from ablate.model.fast import tempered, tempered_gradient
-from ablate.model.fast.mixture_gradient import ChunkSize
-from ablate.model.fast.tempered import augmented_plain, summed_augmented
-from ablate.model.fast.tempered_gradient import Terms
-from ablate.model.flow import GateSignal, Mixture, Pass
-from ablate.model.mixture import summed_nll
+from ablate.lm.components.loss.augmented import Augmented, AugmentedConfig
+from ablate.lm.model.fast import tempered, tempered_gradient
+from ablate.lm.model.fast.mixture_gradient import ChunkSize
+from ablate.lm.model.fast.tempered import augmented_plain, summed_augmented
+from ablate.lm.model.fast.tempered_gradient import Terms
+from ablate.lm.model.flow import GateSignal, Mixture, Pass
+from ablate.lm.model.mixture import summed_nll
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator import cache
-from ablate.components.evaluator.cache import Cache, CacheConfig
-from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.model.flow import GateSignal
-from ablate.model.mixture import log_probs, tempered
+from ablate.lm.components.evaluator import cache
+from ablate.lm.components.evaluator.cache import Cache, CacheConfig
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.model.flow import GateSignal
+from ablate.lm.model.mixture import log_probs, tempered
 
 STREAM = torch.randint(0, 5, (90,), generator=torch.Generator().manual_seed(4))  # words return
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ablate.components.words.characters import END, EOS, FILLING, START, UNKNOWN, symbols_of
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.assemble import assemble, count_parameters
-from ablate.model.mixture import log_probs
+from ablate.lm.components.words.characters import END, EOS, FILLING, START, UNKNOWN, symbols_of
+from ablate.lm.model.assemble import assemble, count_parameters
+from ablate.lm.model.mixture import log_probs
 from ablate.space import space
 
 WORDS = ["<unk>", "cat", "a", "<eos>", "tact", "act"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer.column_norm import ColumnNorm, ColumnNormConfig, set_norms_
 from ablate.errors import CombinationError
+from ablate.lm.components.regularizer.column_norm import ColumnNorm, ColumnNormConfig, set_norms_
 
 SIZE = {"embedding.size": 5, "backbone.units": 5}
 

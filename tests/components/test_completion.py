@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.completion import (
+from ablate.config.fields import identity_fields
+from ablate.config.streams import Streams
+from ablate.errors import CombinationError, CorpusError
+from ablate.lm.components.evaluator.completion import (
     Completion,
     CompletionConfig,
     Question,
@@ -18,13 +21,10 @@ from ablate.components.evaluator.completion import (
     long_unit_scores,
     read_questions,
 )
-from ablate.config.fields import identity_fields
-from ablate.config.streams import Streams
-from ablate.errors import CombinationError, CorpusError
-from ablate.model.evaluator import Reading
-from ablate.model.flow import Mixture
-from ablate.model.ngram import fit, tuned
-from ablate.model.reading import sentence_log_probs
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.flow import Mixture
+from ablate.lm.model.ngram import fit, tuned
+from ablate.lm.model.reading import sentence_log_probs
 
 EOS = 3
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from ablate.config.streams import Streams
-from ablate.model.masks import Chance
+from ablate.lm.model.masks import Chance
 
 CHANCE = Chance(Streams(1), 0)
 

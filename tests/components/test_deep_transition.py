@@ -8,8 +8,8 @@ import torch
 
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF
 from ablate.space import space
 
 E, STEPS, ROWS = 6, 5, 2

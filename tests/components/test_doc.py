@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.head.doc import experts_by_layer
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF
-from ablate.model.mixture import log_probs, summed_nll
+from ablate.lm.components.head.doc import experts_by_layer
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF
+from ablate.lm.model.mixture import log_probs, summed_nll
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer.dropout import Dropout, DropoutConfig
 from ablate.config.streams import Streams
-from ablate.model.masks import Chance, Masks
+from ablate.lm.components.regularizer.dropout import Dropout, DropoutConfig
+from ablate.lm.model.masks import Chance, Masks
 
 SITES = ("input", "hidden/1", "hidden/2", "output", "latent", "gate_input")
 

@@ -8,8 +8,8 @@ import torch
 
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import Masks
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import Masks
 
 DUAL = {"bridge": "dual", "backbone.units": 5}
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.dynamic import Dynamic, DynamicConfig
-from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.errors import CombinationError
-from ablate.model.evaluator import Reading
+from ablate.lm.components.evaluator.dynamic import Dynamic, DynamicConfig
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.model.evaluator import Reading
 
 WORDS = 23
 

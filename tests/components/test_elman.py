@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone.elman import scaled_to_radius
-from ablate.components.backbone.irlm import impulse_response_plain
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Masks
-from ablate.model.optimizer import parameter_groups
+from ablate.lm.components.backbone.elman import scaled_to_radius
+from ablate.lm.components.backbone.irlm import impulse_response_plain
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF, Masks
+from ablate.lm.model.optimizer import parameter_groups
 
 BLOCKS = {
     "backbone.units": 6,

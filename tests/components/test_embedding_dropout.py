@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ablate.components.regularizer.embedding_dropout import (
+from ablate.lm.components.regularizer.embedding_dropout import (
     EmbeddingDropout,
     EmbeddingDropoutConfig,
 )
@@ -24,7 +24,7 @@ def test_it_is_the_public_code(golden, fixed_chance):
 
 def test_a_tied_decoder_keeps_every_word(build):
     from ablate.config.streams import Streams
-    from ablate.model.masks import Chance, Masks
+    from ablate.lm.model.masks import Chance, Masks
 
     values = {"head.tied": True, "backbone.units": 6, "regularizer.embedding_dropout.rate": 0.5}
     assembly = build(values)

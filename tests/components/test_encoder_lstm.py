@@ -7,12 +7,12 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ablate.components.encoder.lstm import LstmEncoder, LstmEncoderConfig, reversed_within
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.flow import Shapes
-from ablate.model.masks import OFF, Chance, Masks
-from ablate.testing import SmallModel
+from ablate.lm.components.encoder.lstm import LstmEncoder, LstmEncoderConfig, reversed_within
+from ablate.lm.model.flow import Shapes
+from ablate.lm.model.masks import OFF, Chance, Masks
+from ablate.lm.testing import SmallModel
 
 INPUTS, UNITS, LAYERS = 5, 6, 2
 LENGTHS = (4, 1, 6)

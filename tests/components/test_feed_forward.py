@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.backbone.feed_forward import windows_of
 from ablate.errors import CombinationError
-from ablate.model.masks import OFF
+from ablate.lm.components.backbone.feed_forward import windows_of
+from ablate.lm.model.masks import OFF
 
 ORDER, E, H = 4, 6, 5
 

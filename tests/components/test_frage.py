@@ -6,9 +6,9 @@ import math
 
 import torch
 
-from ablate.components.regularizer.frage import Discriminator, cross_entropy, frequent_words
-from ablate.model.language_model import num_parameters
-from ablate.testing.subject import VOCABULARY, WIDTH, SmallModel
+from ablate.lm.components.regularizer.frage import Discriminator, cross_entropy, frequent_words
+from ablate.lm.model.language_model import num_parameters
+from ablate.lm.testing.subject import VOCABULARY, WIDTH, SmallModel
 
 WEIGHT = "regularizer.frage.weight"
 ON = {WEIGHT: 0.3, "regularizer.frage.frequent": 0.5, "regularizer.frage.rate": 0.2}

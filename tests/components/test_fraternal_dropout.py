@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ablate.components.regularizer.fraternal_dropout import (
+from ablate.config.resolve import resolve
+from ablate.config.streams import Streams
+from ablate.lm.components.regularizer.fraternal_dropout import (
     FraternalDropout,
     FraternalDropoutConfig,
 )
-from ablate.config.resolve import resolve
-from ablate.config.streams import Streams
-from ablate.model.fast import mixture_gradient
-from ablate.model.flow import GateSignal, Mixture, Pass
-from ablate.model.masks import Chance, Masks
-from ablate.model.mixture import summed_nll
+from ablate.lm.model.fast import mixture_gradient
+from ablate.lm.model.flow import GateSignal, Mixture, Pass
+from ablate.lm.model.masks import Chance, Masks
+from ablate.lm.model.mixture import summed_nll
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone import _delta_rule as rule
-from ablate.components.backbone.gated_delta import CHUNK, GatedDelta, GatedDeltaConfig
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.masks import OFF
-from ablate.testing import check_technique
+from ablate.lm.components.backbone import _delta_rule as rule
+from ablate.lm.components.backbone.gated_delta import CHUNK, GatedDelta, GatedDeltaConfig
+from ablate.lm.model.masks import OFF
+from ablate.lm.testing import check_technique
 from tests.support.chunks import assert_chunks_are_steps, counted
 from tests.support.rates import MODEL
 

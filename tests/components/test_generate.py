@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.evaluator.generate import Generate, GenerateConfig
 from ablate.errors import CombinationError
-from ablate.model.evaluator import Reading
-from ablate.model.sentences import forced
-from ablate.testing import SmallModel
-from ablate.testing.subject import ROWS, RandomPairs, RandomText
+from ablate.lm.components.evaluator.generate import Generate, GenerateConfig
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.sentences import forced
+from ablate.lm.testing import SmallModel
+from ablate.lm.testing.subject import ROWS, RandomPairs, RandomText
 
 
 def test_other_models_and_texts_are_refused():

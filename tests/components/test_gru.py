@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ablate.config.resolve import resolve
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Masks
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF, Masks
 from tests.support.masked import assert_ones_are_no_masks, gradients
 
 PLACE = "regularizer.variational_dropout"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.interpolated import Interpolated, InterpolatedConfig
-from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.errors import CombinationError
-from ablate.model import ngram
-from ablate.model.evaluator import Reading
+from ablate.lm.components.evaluator.interpolated import Interpolated, InterpolatedConfig
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.model import ngram
+from ablate.lm.model.evaluator import Reading
 
 EOS, WORDS = 3, 23
 

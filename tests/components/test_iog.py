@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.gate.iog import Iog, IogConfig
 from ablate.config.resolve import resolve
-from ablate.model.assemble import count_parameters
-from ablate.model.flow import Mixture, Shapes
-from ablate.model.masks import OFF, Masks
-from ablate.model.mixture import log_probs, summed_nll
+from ablate.lm.components.gate.iog import Iog, IogConfig
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.flow import Mixture, Shapes
+from ablate.lm.model.masks import OFF, Masks
+from ablate.lm.model.mixture import log_probs, summed_nll
 
 
 def given_gate(vectors):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from ablate.components.gate.iog import IogConfig
-from ablate.components.gate.iog_hidden import IogHidden
 from ablate.config.resolve import resolve
-from ablate.model.assemble import count_parameters
-from ablate.model.flow import Shapes
-from ablate.model.masks import OFF
+from ablate.lm.components.gate.iog import IogConfig
+from ablate.lm.components.gate.iog_hidden import IogHidden
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.flow import Shapes
+from ablate.lm.model.masks import OFF
 
 
 def test_it_is_the_reference(golden, make_features):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from ablate.components.gate.iog import IogConfig
-from ablate.components.gate.iog_lstm import IogLstm
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import count_parameters
-from ablate.model.flow import Shapes
-from ablate.model.masks import OFF
+from ablate.lm.components.gate.iog import IogConfig
+from ablate.lm.components.gate.iog_lstm import IogLstm
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.flow import Shapes
+from ablate.lm.model.masks import OFF
 
 
 def made(units: int = 3, vocabulary: int = 7) -> IogLstm:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.backbone.irlm import (
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
+from ablate.errors import CombinationError
+from ablate.lm.components.backbone.irlm import (
     impulse_response,
     impulse_response_plain,
     timescales,
 )
-from ablate.config.identity import make_trial
-from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
-from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Masks
-from ablate.model.mixture import log_probs, summed_nll
-from ablate.model.optimizer import parameter_groups
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF, Masks
+from ablate.lm.model.mixture import log_probs, summed_nll
+from ablate.lm.model.optimizer import parameter_groups
+from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

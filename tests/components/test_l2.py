@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer.l2 import L2, L2Config
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
+from ablate.lm.components.regularizer.l2 import L2, L2Config
 
 MODEL = {"head": "mos", "head.tied": False, "head.experts": 2}
 GROUPS = {

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.masks import OFF, Chance, Masks
+from ablate.lm.model.masks import OFF, Chance, Masks
 
 SUM = {"bridge": "layer_sum", "backbone.num_layers": 3, "backbone.units": 5}
 IDS = torch.arange(8).view(4, 2)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone.lru import eigenvalues, in_ring
 from ablate.errors import CombinationError
-from ablate.model.masks import OFF
+from ablate.lm.components.backbone.lru import eigenvalues, in_ring
+from ablate.lm.model.masks import OFF
 from tests.support.by_hand import gelu, numbers
 
 LRU = {"backbone": "lru", "backbone.units": 5, "backbone.state": 4}

@@ -8,9 +8,9 @@ import torch
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.masks import OFF, Chance, Masks
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.fast.lstm_steps import lstm_steps
+from ablate.lm.model.masks import OFF, Chance, Masks
 from tests.support.masked import assert_ones_are_no_masks, gradients
 
 pytestmark = pytest.mark.usefixtures("both_ways")

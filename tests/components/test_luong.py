@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from ablate.components.attention.luong import Luong, LuongConfig, attend
 from ablate.errors import CombinationError
-from ablate.model.flow import Memory, Shapes
-from ablate.model.masks import OFF
-from ablate.testing import SmallModel
+from ablate.lm.components.attention.luong import Luong, LuongConfig, attend
+from ablate.lm.model.flow import Memory, Shapes
+from ablate.lm.model.masks import OFF
+from ablate.lm.testing import SmallModel
 
 SHAPES = Shapes(vocabulary=0, embedding=4, layers=(5, 3), memory=6)
 

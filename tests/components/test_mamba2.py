@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.fast.ssd import ssd, ssd_plain
-from ablate.model.masks import OFF
+from ablate.lm.model.fast.ssd import ssd, ssd_plain
+from ablate.lm.model.masks import OFF
 from tests.support.by_hand import numbers, rms_norm, silu
 
 MAMBA2 = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone.mingru import min_gru, positive
-from ablate.model.masks import OFF
+from ablate.lm.components.backbone.mingru import min_gru, positive
+from ablate.lm.model.masks import OFF
 from tests.support.by_hand import gelu, numbers, rms_norm, sigmoid
 
 MINGRU = {"backbone": "mingru", "backbone.units": 5}

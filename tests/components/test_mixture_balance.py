@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.regularizer.mixture_balance import MixtureBalance, MixtureBalanceConfig
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.flow import Mixture, Pass
-from ablate.model.mixture import selected
-from ablate.testing import SmallModel
+from ablate.lm.components.regularizer.mixture_balance import MixtureBalance, MixtureBalanceConfig
+from ablate.lm.model.flow import Mixture, Pass
+from ablate.lm.model.mixture import selected
+from ablate.lm.testing import SmallModel
 
 MODES = [{"regularizer.mixture_balance.mode": mode} for mode in ("code", "paper")]
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.mixture_use import (
+from ablate.config.resolve import resolve
+from ablate.errors import CombinationError
+from ablate.lm.components.evaluator.mixture_use import (
     MixtureUse,
     MixtureUseConfig,
     coefficient_of_variation,
 )
-from ablate.config.resolve import resolve
-from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.evaluator import Reading
-from ablate.testing.subject import RandomText, SmallModel
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.testing.subject import RandomText, SmallModel
 
 MOS = {"head.experts": 3}
 PLAIN = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}

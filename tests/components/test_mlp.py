@@ -7,9 +7,9 @@ import torch
 
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Masks
-from ablate.model.mixture import log_probs
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF, Masks
+from ablate.lm.model.mixture import log_probs
 
 MLP = {"head": "mlp", "head.units": 6}
 

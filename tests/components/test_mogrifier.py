@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone.mogrifier import plain_window
 from ablate.config.streams import Streams
-from ablate.model.fast.mogrifier_window import fast_window
-from ablate.model.masks import OFF, Chance, Masks
-from ablate.model.regularizer import Regularizer
+from ablate.lm.components.backbone.mogrifier import plain_window
+from ablate.lm.model.fast.mogrifier_window import fast_window
+from ablate.lm.model.masks import OFF, Chance, Masks
+from ablate.lm.model.regularizer import Regularizer
 from tests.support.mogrifier_cells import cast, parameters_of, random_cell
 
 pytestmark = pytest.mark.usefixtures("both_ways")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.monte_carlo import MonteCarlo, MonteCarloConfig
-from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.config.streams import Streams
-from ablate.model.evaluator import Reading
-from ablate.model.masks import Chance, Masks
-from ablate.model.mixture import log_probs
+from ablate.lm.components.evaluator.monte_carlo import MonteCarlo, MonteCarloConfig
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.masks import Chance, Masks
+from ablate.lm.model.mixture import log_probs
 
 STREAM = torch.randint(0, 23, (30,), generator=torch.Generator().manual_seed(4))
 DROPPED = {

@@ -9,10 +9,10 @@ import torch
 
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import Chance, Masks
-from ablate.model.mixture import log_probs, summed_nll, token_nll
-from ablate.model.regularizer import Regularizer
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import Chance, Masks
+from ablate.lm.model.mixture import log_probs, summed_nll, token_nll
+from ablate.lm.model.regularizer import Regularizer
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from ablate.components.optimizer.muon import Muon, MuonConfig
 from ablate.errors import CombinationError, ConfigError
-from ablate.model.growth import hidden_matrices
-from ablate.model.optimizer import set_rate
-from ablate.testing import SmallModel
+from ablate.lm.components.optimizer.muon import Muon, MuonConfig
+from ablate.lm.model.growth import hidden_matrices
+from ablate.lm.model.optimizer import set_rate
+from ablate.lm.testing import SmallModel
 
 A, B, C = 3.4445, -4.7750, 2.0315
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.components.optimizer.nadam import Nadam, NadamConfig
+from ablate.lm.components.optimizer.nadam import Nadam, NadamConfig
 
 TARGET = np.array([1.0, -2.0, 3.0])
 

@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from ablate.components.backbone.nas import NUM_PARTS, nas_step
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Chance, Masks
+from ablate.lm.components.backbone.nas import NUM_PARTS, nas_step
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF, Chance, Masks
 
 SITE = "regularizer.variational_dropout"
 SHARED = {f"{SITE}.{name}": 0.4 for name in ("input", "hidden", "recurrent", "output")}

@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from ablate.components.loss.nce import Nce, NceConfig, UnigramNoise
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import ConfigError
-from ablate.model.assemble import assemble
-from ablate.model.flow import GateSignal, Mixture, Pass
-from ablate.model.masks import Chance
+from ablate.lm.components.loss.nce import Nce, NceConfig, UnigramNoise
+from ablate.lm.model.assemble import assemble
+from ablate.lm.model.flow import GateSignal, Mixture, Pass
+from ablate.lm.model.masks import Chance
 
 V, N, J, E = 11, 6, 3, 4
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.components.optimizer.nt_asgd import NtAsgd, NtAsgdConfig
+from ablate.lm.components.optimizer.nt_asgd import NtAsgd, NtAsgdConfig
 
 
 class Bowl(nn.Module):

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ablate.components.regularizer.past_decode import past_nll
-from ablate.model.fast.precision import products_in
-from ablate.model.language_model import num_parameters
-from ablate.model.mixture import log_probs
-from ablate.testing.subject import ROWS, STEPS, VOCABULARY, WIDTH, SmallModel
+from ablate.lm.components.regularizer.past_decode import past_nll
+from ablate.lm.model.fast.precision import products_in
+from ablate.lm.model.language_model import num_parameters
+from ablate.lm.model.mixture import log_probs
+from ablate.lm.testing.subject import ROWS, STEPS, VOCABULARY, WIDTH, SmallModel
 
 WEIGHT = "regularizer.past_decode.weight"
 BIAS = "regularizer.past_decode.bias"
@@ -64,7 +64,7 @@ def test_the_names_of_words_do_not_matter():
 @pytest.mark.parametrize("bias", ["own", "output", "none"])
 def test_by_chunks_as_by_plain_autograd(head, bias, monkeypatch):
     """Over the words read, with the model's own word vectors, of which none is masked."""
-    from ablate.components.regularizer import past_decode
+    from ablate.lm.components.regularizer import past_decode
 
     def in_threes(mixture, size):
         return (slice(at, at + 3) for at in range(0, STEPS * ROWS, 3))

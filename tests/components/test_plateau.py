@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ablate.components.schedule.plateau import PlateauConfig, drops
+from ablate.lm.components.schedule.plateau import PlateauConfig, drops
 from tests.support.rates import rates_by_epoch
 
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.components.loss import nce
-from ablate.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
-from ablate.components.loss.guided_pointer import pointer_nll
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model.assemble import count_parameters
-from ablate.model.ensemble import mean_mixture
-from ablate.model.fast.tempered import augmented_plain, summed_augmented
-from ablate.model.fast.tempered_gradient import Terms
-from ablate.model.mixture import (
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.components.loss import nce
+from ablate.lm.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
+from ablate.lm.components.loss.guided_pointer import pointer_nll
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.ensemble import mean_mixture
+from ablate.lm.model.fast.tempered import augmented_plain, summed_augmented
+from ablate.lm.model.fast.tempered_gradient import Terms
+from ablate.lm.model.mixture import (
     expert_logits,
     log_probs,
     selected,
@@ -28,9 +28,9 @@ from ablate.model.mixture import (
     summed_nll_plain,
     token_nll,
 )
-from ablate.model.pointer import copied_targets
+from ablate.lm.model.pointer import copied_targets
+from ablate.lm.training.evaluation import rows_nll
 from ablate.space import space
-from ablate.trial.training.evaluation import rows_nll
 
 V, LENGTH, ROWS = 7, 4, 2
 VALUES = {"head": "pointer_sentinel", "head.length": LENGTH, "head.bias_range": 0.3}

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator import predictions
-from ablate.components.evaluator.predictions import Predictions, PredictionsConfig
 from ablate.config.resolve import resolve
 from ablate.errors import ConfigError
-from ablate.model.assemble import count_parameters
-from ablate.model.evaluator import Reading
-from ablate.model.mixture import log_probs
-from ablate.testing.subject import VOCABULARY, WIDTH, RandomText, SmallModel
+from ablate.lm.components.evaluator import predictions
+from ablate.lm.components.evaluator.predictions import Predictions, PredictionsConfig
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.mixture import log_probs
+from ablate.lm.testing.subject import VOCABULARY, WIDTH, RandomText, SmallModel
 
 
 def ranked(*models, contexts: int = 2000, split: str = "valid") -> dict[str, float]:

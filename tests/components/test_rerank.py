@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.rerank import (
+from ablate.config.fields import identity_fields
+from ablate.errors import CombinationError, CorpusError
+from ablate.lm.components.evaluator.rerank import (
     Judged,
     Rerank,
     RerankConfig,
     best_weight,
     padded,
 )
-from ablate.config.fields import identity_fields
-from ablate.errors import CombinationError, CorpusError
-from ablate.model.evaluator import Reading
-from ablate.model.mixture import log_probs
-from ablate.model.reading import sentence_log_probs
-from ablate.parsing.bracketing import Brackets, count_brackets, total
-from ablate.parsing.n_best import Candidate, written
-from ablate.parsing.trees import Tree, linearised
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.mixture import log_probs
+from ablate.lm.model.reading import sentence_log_probs
+from ablate.lm.parsing.bracketing import Brackets, count_brackets, total
+from ablate.lm.parsing.n_best import Candidate, written
+from ablate.lm.parsing.trees import Tree, linearised
 
 EOS = 0
 LABELS = ("S", "NP", "VP", "PP")

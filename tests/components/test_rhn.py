@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone.rhn import plain_window, window
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF, Chance, Masks
-from ablate.model.regularizer import Regularizer
+from ablate.lm.components.backbone.rhn import plain_window, window
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF, Chance, Masks
+from ablate.lm.model.regularizer import Regularizer
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from ablate.components.backbone import _wkv7 as wkv7
-from ablate.components.backbone.rwkv7 import CHUNK, LOWEST
 from ablate.errors import CombinationError
-from ablate.model.masks import OFF
+from ablate.lm.components.backbone import _wkv7 as wkv7
+from ablate.lm.components.backbone.rwkv7 import CHUNK, LOWEST
+from ablate.lm.model.masks import OFF
 from tests.support.chunks import assert_chunks_are_steps, counted
 
 B, A, D = 2, 3, 4

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.components.optimizer.sgd import Sgd, SgdConfig
 from ablate.errors import CombinationError
+from ablate.lm.components.optimizer.sgd import Sgd, SgdConfig
 from tests.support.rates import rates_by_epoch
 
 TARGET = torch.tensor([[1.0, 2.0, 3.0]], dtype=torch.float64)

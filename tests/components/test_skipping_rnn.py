@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone.elman import Elman, ElmanConfig
-from ablate.components.backbone.skipping_rnn import (
+from ablate.errors import CombinationError
+from ablate.lm.components.backbone.elman import Elman, ElmanConfig
+from ablate.lm.components.backbone.skipping_rnn import (
     Recurrent,
     SkippingRnn,
     SkippingRnnConfig,
@@ -15,10 +16,9 @@ from ablate.components.backbone.skipping_rnn import (
     skipping_recurrence,
     skipping_recurrence_plain,
 )
-from ablate.errors import CombinationError
-from ablate.model.activation import ACTIVATIONS, Activation
-from ablate.model.flow import Shapes
-from ablate.model.masks import OFF, Masks
+from ablate.lm.model.activation import ACTIVATIONS, Activation
+from ablate.lm.model.flow import Shapes
+from ablate.lm.model.masks import OFF, Masks
 
 LETTERS = " abcd_"
 SEPARATORS = (0, 5)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.components.optimizer.soap import RotatedAdam, Soap, SoapConfig
-from ablate.testing import SmallModel
+from ablate.lm.components.optimizer.soap import RotatedAdam, Soap, SoapConfig
+from ablate.lm.testing import SmallModel
 
 RATE, DECAY, EPSILON = 0.1, 0.2, 1e-6
 BETA1, BETA2, BETA = 0.8, 0.9, 0.7

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
-from ablate.model.mixture import log_probs
+from ablate.lm.model.mixture import log_probs
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.model.evaluator import Reading, log_mean_exp
-from ablate.model.mixture import log_probs
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.model.evaluator import Reading, log_mean_exp
+from ablate.lm.model.mixture import log_probs
 
 STREAM = torch.randint(0, 23, (50,), generator=torch.Generator().manual_seed(4))
 

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from ablate.components.head.sum_product import network
-from ablate.components.regularizer.non_negative import NonNegative, NonNegativeConfig
-from ablate.model.assemble import count_parameters
-from ablate.model.mixture import log_probs, summed_nll
+from ablate.lm.components.head.sum_product import network
+from ablate.lm.components.regularizer.non_negative import NonNegative, NonNegativeConfig
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.mixture import log_probs, summed_nll
 from ablate.space import space
 
 V, D = 7, 3

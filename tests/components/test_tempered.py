@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.dynamic import Dynamic, DynamicConfig
-from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.components.evaluator.tempered import Tempered, TemperedConfig, candidates
 from ablate.errors import CombinationError
-from ablate.model.evaluator import Reading
-from ablate.model.mixture import log_probs
+from ablate.lm.components.evaluator.dynamic import Dynamic, DynamicConfig
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.components.evaluator.tempered import Tempered, TemperedConfig, candidates
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.mixture import log_probs
 
 DYNAMIC = DynamicConfig(gradient_batch_size=5, learning_rate=1e-4, decay=0.1, epsilon=0.01)
 TRUE = 0.6  # the inverse temperature that the text is drawn at

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ablate.components.regularizer.temporal_activation_regularization import (
+from ablate.lm.components.regularizer.temporal_activation_regularization import (
     TemporalActivationRegularization,
     TemporalActivationRegularizationConfig,
 )
-from ablate.model.flow import Pass
+from ablate.lm.model.flow import Pass
 
 TAR = TemporalActivationRegularization(TemporalActivationRegularizationConfig(beta=3.0))
 

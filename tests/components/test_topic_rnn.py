@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.backbone.topic_rnn import followed
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError, ConfigError
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import OFF
-from ablate.testing.subject import VOCABULARY, RandomText
+from ablate.lm.components.backbone.topic_rnn import followed
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import OFF
+from ablate.lm.testing.subject import VOCABULARY, RandomText
 
 H, K, G = 6, 3, 0.7
 VALUES = {

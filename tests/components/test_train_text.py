@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.components.evaluator.train_text import TrainText, TrainTextConfig
-from ablate.model.evaluator import Reading
-from ablate.testing.subject import RandomText, SmallModel
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.components.evaluator.train_text import TrainText, TrainTextConfig
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.testing.subject import RandomText, SmallModel
 
 
 def measured(*models, **config) -> dict[str, float]:

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ablate.components.backbone import _attention, _block
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.assemble import assemble, count_parameters
-from ablate.model.masks import OFF, Chance, Masks
-from ablate.model.mixture import log_probs, summed_nll
+from ablate.lm.components.backbone import _attention, _block
+from ablate.lm.model.assemble import assemble, count_parameters
+from ablate.lm.model.masks import OFF, Chance, Masks
+from ablate.lm.model.mixture import log_probs, summed_nll
 from ablate.space import space
 
 V, H, HEADS, T, B = 31, 16, 4, 7, 2

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.regularizer.variational_dropout import (
+from ablate.config.streams import Streams
+from ablate.errors import CombinationError
+from ablate.lm.components.regularizer.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConfig,
 )
-from ablate.config.streams import Streams
-from ablate.errors import CombinationError
-from ablate.model.masks import Chance, Masks
+from ablate.lm.model.masks import Chance, Masks
 
 
 @pytest.mark.parametrize("site", ["input", "hidden/2", "output", "latent"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ablate.components.regularizer.weight_drop import WeightDrop, WeightDropConfig
-from ablate.model.masks import OFF, Masks
+from ablate.lm.components.regularizer.weight_drop import WeightDrop, WeightDropConfig
+from ablate.lm.model.masks import OFF, Masks
 
 
 def test_it_is_the_public_code(build, golden, fixed_chance):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.word_vectors import (
+from ablate.lm.components.evaluator.word_vectors import (
     WordVectors,
     WordVectorsConfig,
     basis,
     projection_residual,
 )
-from ablate.model.evaluator import Reading
-from ablate.testing.subject import VOCABULARY, WIDTH, RandomText, SmallModel
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.testing.subject import VOCABULARY, WIDTH, RandomText, SmallModel
 
 
 def measured(*models, **config) -> dict[str, float]:

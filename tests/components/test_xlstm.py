@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.backbone import _xlstm as cells
-from ablate.components.backbone.xlstm import CHUNK
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.masks import OFF, Chance, Masks
-from ablate.model.regularizer import Regularizer
-from ablate.testing import SmallModel, check_technique
+from ablate.lm.components.backbone import _xlstm as cells
+from ablate.lm.components.backbone.xlstm import CHUNK
+from ablate.lm.model.masks import OFF, Chance, Masks
+from ablate.lm.model.regularizer import Regularizer
+from ablate.lm.testing import SmallModel, check_technique
 from tests.support.chunks import assert_chunks_are_steps, counted
 
 B, A, D = 2, 3, 4

@@ -13,8 +13,8 @@ from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, Metric
 from ablate.config.resolve import resolve
 from ablate.config.sections import FIXED_VOCABULARY
 from ablate.config.tasks import task
-from ablate.data.published import PUBLISHED
 from ablate.errors import ConfigError
+from ablate.lm.data.published import PUBLISHED
 
 ACCURACY = Metric("accuracy", better="higher")
 

@@ -9,17 +9,17 @@ import pytest
 from ablate.config import registry
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.testing import SmallModel, check, check_technique, contracts
+from ablate.lm.testing import SmallModel, check, check_technique, contracts
 from tests.support.rates import MODEL
 
 HEADER = """
 from dataclasses import dataclass, replace
 import torch
-from ablate.components import Regularizer, register, setting
-from ablate.components.backbone.lstm import Lstm, LstmConfig
-from ablate.components.evaluator.standard import Standard, StandardConfig
-from ablate.components.head.mos import Mos, MosConfig
-from ablate.components.optimizer.sgd import Sgd, SgdConfig
+from ablate.lm.components import Regularizer, register, setting
+from ablate.lm.components.backbone.lstm import Lstm, LstmConfig
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.components.head.mos import Mos, MosConfig
+from ablate.lm.components.optimizer.sgd import Sgd, SgdConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Config:

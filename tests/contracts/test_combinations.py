@@ -19,7 +19,7 @@ from ablate.config.registry import EXACT
 from ablate.config.resolve import resolve
 from ablate.config.tasks import ENCODER_DECODER, EVALUATION, PAIRS, TEXT
 from ablate.errors import CombinationError
-from ablate.model.sites import sites_of
+from ablate.lm.model.sites import sites_of
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
@@ -238,7 +238,7 @@ def test_every_pair_is_there(kind, slots):
 
 @pytest.mark.parametrize("head", ["softmax", "mlp"])
 def test_a_balance_of_one_component_is_refused(head):
-    from ablate.model.assemble import count_parameters
+    from ablate.lm.model.assemble import count_parameters
 
     techniques = {"backbone": "lstm", "optimizer": "sgd", "head": head, "loss": "cross_entropy"}
     values = {**BASE, **techniques, "regularizer.mixture_balance.weight": 0.1}

@@ -26,33 +26,37 @@ CREATED, ENTERS = "made on the processor", "enters the device"
 EACH_WORD = "characters.py: Characters.forward"  # spells each word of a window once, not each token
 PAIRS = {"_real", "padded", "pair_batch", "source_batch"}  # texts stay in main memory, and batches
 EXPECTED = {  # are filled up there
-    ("step", READ, "components/optimizer/soap.py: eigenvectors"),  # as torch's `eigh` does itself
-    ("step", SHAPE, f"components/words/{EACH_WORD}"),
-    ("validation", SHAPE, f"components/words/{EACH_WORD}"),
+    (
+        "step",
+        READ,
+        "lm/components/optimizer/soap.py: eigenvectors",
+    ),  # as torch's `eigh` does itself
+    ("step", SHAPE, f"lm/components/words/{EACH_WORD}"),
+    ("validation", SHAPE, f"lm/components/words/{EACH_WORD}"),
     # The noise moves once, before the first update.
-    ("step", ENTERS, "components/loss/nce.py: UnigramNoise._move.<locals>.<genexpr>"),
+    ("step", ENTERS, "lm/components/loss/nce.py: UnigramNoise._move.<locals>.<genexpr>"),
 }
 OF_PAIRS = {  # the distinct words of a chunk, each of which has soft targets once
-    ("step", SHAPE, "model/fast/tempered_gradient.py: _soft_targets"),
+    ("step", SHAPE, "lm/model/fast/tempered_gradient.py: _soft_targets"),
 }
 STREAM = {
-    ("step", CREATED, "trial/training/stream.py: Stream._spans"),  # which rows a part has
-    ("validation", READ, "trial/training/evaluation.py: rows_nll"),  # once, at its end
+    ("step", CREATED, "lm/training/stream.py: Stream._spans"),  # which rows a part has
+    ("validation", READ, "lm/training/evaluation.py: rows_nll"),  # once, at its end
 }
 SENTENCES = {
-    ("step", SHAPE, "model/flow.py: Pass.kept"),  # of pairs of steps, how many are in sentences
-    ("step", CREATED, "trial/training/sentence_pairs.py: Pairs.update"),
-    ("validation", READ, "model/sentences.py: pairs_nll"),  # once, at its end
-    ("validation", CREATED, "data/pairs.py: Pairs._ragged"),
-    ("validation", CREATED, "model/sentences.py: in_order"),
-    ("validation", CREATED, "model/sentences.py: lengths_of"),
+    ("step", SHAPE, "lm/model/flow.py: Pass.kept"),  # of pairs of steps, how many are in sentences
+    ("step", CREATED, "lm/training/sentence_pairs.py: Pairs.update"),
+    ("validation", READ, "lm/model/sentences.py: pairs_nll"),  # once, at its end
+    ("validation", CREATED, "lm/data/pairs.py: Pairs._ragged"),
+    ("validation", CREATED, "lm/model/sentences.py: in_order"),
+    ("validation", CREATED, "lm/model/sentences.py: lengths_of"),
     *(
-        (phase, CREATED, f"model/sentences.py: {f}")
+        (phase, CREATED, f"lm/model/sentences.py: {f}")
         for phase in ("step", "validation")
         for f in PAIRS
     ),
     *(
-        (phase, ENTERS, f"model/sentences.py: {batch}_batch")
+        (phase, ENTERS, f"lm/model/sentences.py: {batch}_batch")
         for phase in ("step", "validation")
         for batch in ("pair", "source")
     ),

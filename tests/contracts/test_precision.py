@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ablate.components.backbone import _layers as layers
-from ablate.components.backbone import lstm
 from ablate.config import registry
-from ablate.model.fast import precision
-from ablate.model.fast.precision import multiplies_bfloat16, products_in, rounded
-from ablate.model.mixture import expert_logits
-from ablate.model.native import softmax
-from ablate.model.native.softmax import augmented_
-from ablate.testing import SmallModel
+from ablate.lm.components.backbone import _layers as layers
+from ablate.lm.components.backbone import lstm
+from ablate.lm.model.fast import precision
+from ablate.lm.model.fast.precision import multiplies_bfloat16, products_in, rounded
+from ablate.lm.model.mixture import expert_logits
+from ablate.lm.model.native import softmax
+from ablate.lm.model.native.softmax import augmented_
+from ablate.lm.testing import SmallModel
 
 CLOSE = 0.02  # bfloat16 keeps 8 bits
 BESIDE = {"guided_pointer": {"head": "pointer_sentinel"}}  # what a technique needs

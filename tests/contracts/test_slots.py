@@ -1,11 +1,11 @@
-"""Every registered technique keeps the contracts of its slot, those of `ablate.testing`."""
+"""Every registered technique keeps the contracts of its slot, those of `ablate.lm.testing`."""
 
 from __future__ import annotations
 
 import pytest
 
 from ablate.config import registry
-from ablate.testing import Subject, contracts
+from ablate.lm.testing import Subject, contracts
 
 MISSING = dict.fromkeys(("output", "mogrifier", "bridge", "gate"), 0.0)  # in the small model
 VALUES = {

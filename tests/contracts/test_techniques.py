@@ -17,7 +17,7 @@ def technique(request) -> registry.Technique:
 
 
 def test_it_is_one_file_named_as_it_is(technique):
-    assert technique.module == f"ablate.components.{technique.slot}.{technique.name}"
+    assert technique.module == f"ablate.lm.components.{technique.slot}.{technique.name}"
     assert technique.version_of(technique.config()) >= 1
     assert technique.doc
     assert getattr(technique.build, "__final__", False)

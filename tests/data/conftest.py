@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from ablate.data import sources
-from ablate.data.published import PUBLISHED, SPLITS, Published
+from ablate.lm.data import sources
+from ablate.lm.data.published import PUBLISHED, SPLITS, Published
 from tests.support import places
 
 TEST_DATA = places.DATA

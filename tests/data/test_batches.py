@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.data.batches import (
+from ablate.errors import CorpusError
+from ablate.lm.data.batches import (
     batchify,
     circular_starts,
     circular_window,
@@ -19,7 +20,6 @@ from ablate.data.batches import (
     window_lengths,
     windows,
 )
-from ablate.errors import CorpusError
 from tests.support import places
 
 GOLDEN = places.VECTORS / "batching.npz"

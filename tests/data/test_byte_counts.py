@@ -8,9 +8,9 @@ import math
 import pytest
 
 from ablate.config.sections import CorpusConfig
-from ablate.data.byte_counts import bits_per_byte, bytes_of_tokens
-from ablate.data.corpus import Texts, open_corpus
-from ablate.data.published import SPLITS
+from ablate.lm.data.byte_counts import bits_per_byte, bytes_of_tokens
+from ablate.lm.data.corpus import Texts, open_corpus
+from ablate.lm.data.published import SPLITS
 
 LEVELS = ("word", "character", "byte", "bpe")
 
@@ -115,7 +115,7 @@ def test_encodings_of_earlier_versions_take_the_bytes_from_the_text(own, tmp_pat
     corpus = open_corpus(config, tmp_path)
     assert corpus.num_bytes["test"] == (own / "test.txt").stat().st_size
     # A worker's host may have such an encoding, and no text.
-    monkeypatch.setattr("ablate.data.encoded.key_from_driver", lambda *_: corpus.encoding.name)
+    monkeypatch.setattr("ablate.lm.data.encoded.key_from_driver", lambda *_: corpus.encoding.name)
     for split in SPLITS:
         (own / f"{split}.txt").unlink()
     assert open_corpus(config, tmp_path).bits_per_byte(1.0, "test") is None

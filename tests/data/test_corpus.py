@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.config.data_source import source_of
 from ablate.config.sections import CorpusConfig
-from ablate.data import encoded, sources, texts
-from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.data.encoding import encode
-from ablate.data.grammar import generate as grammar
-from ablate.data.grammar.built_in import BUILT_IN
-from ablate.data.grammar.floor import log_probabilities
-from ablate.data.kinds import source_of
-from ablate.data.published import PUBLISHED, SPLITS
 from ablate.errors import CorpusError
+from ablate.lm.data import encoded, sources, texts
+from ablate.lm.data.corpus import corpus_digest, open_corpus
+from ablate.lm.data.encoding import encode
+from ablate.lm.data.grammar import generate as grammar
+from ablate.lm.data.grammar.built_in import BUILT_IN
+from ablate.lm.data.grammar.floor import log_probabilities
+from ablate.lm.data.published import PUBLISHED, SPLITS
 from ablate.store import files
 from ablate.store.files import stamp
 from tests.support.damage import as_new_process, flip_on_disk
@@ -82,7 +82,7 @@ def test_opening_again_reads_no_line_of_the_text(own, tmp_path, monkeypatch):
     """What makes opening fast; `benchmarks/starting.py` times it."""
     config = CorpusConfig(name=str(own))
     expected = open_corpus(config, tmp_path)
-    monkeypatch.setattr("ablate.data.corpus.encode", None)
+    monkeypatch.setattr("ablate.lm.data.corpus.encode", None)
     assert same_tokens(open_corpus(config, tmp_path), expected)
     monkeypatch.undo()
 
@@ -220,7 +220,7 @@ def test_a_damaged_source_is_refused_with_both_hashes(data, tiny, damage):
 
 
 def test_text_that_changes_while_it_is_read_is_not_kept(own, tmp_path, monkeypatch):
-    from ablate.data import corpus
+    from ablate.lm.data import corpus
 
     def encode_slowly(texts, options):
         encoded_text = encode(texts, options)
@@ -393,8 +393,8 @@ def test_a_full_disk_leaves_nothing_behind(data, monkeypatch):
 OPEN = """
 import sys, time
 from ablate.config.sections import CorpusConfig
-from ablate.data import encoded
-from ablate.data.corpus import open_corpus
+from ablate.lm.data import encoded
+from ablate.lm.data.corpus import open_corpus
 {prepare}
 corpus = open_corpus(CorpusConfig(name=sys.argv[1]), sys.argv[2])
 """

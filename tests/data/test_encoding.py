@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from ablate.config.sections import CorpusConfig
-from ablate.data.encoding import encode
 from ablate.errors import CorpusError
+from ablate.lm.data.encoding import encode
 
 TEXTS = {
     "train": [" the cat sat \n", "\n", "The  cat\tran _\n"],

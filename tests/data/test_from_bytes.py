@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from ablate.config.sections import CorpusConfig
-from ablate.data import from_bytes
-from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.data.from_bytes import LETTERS, bytes_of, encode_byte_pairs, encode_bytes, tokens_of
-from ablate.data.published import SPLITS
-from ablate.data.texts import FolderText
-from ablate.data.travel import receive, send
 from ablate.errors import CorpusError, MissingDependency
+from ablate.lm.data import from_bytes
+from ablate.lm.data.corpus import corpus_digest, open_corpus
+from ablate.lm.data.from_bytes import LETTERS, bytes_of, encode_byte_pairs, encode_bytes, tokens_of
+from ablate.lm.data.published import SPLITS
+from ablate.lm.data.texts import FolderText
+from ablate.lm.data.travel import receive, send
 from ablate.store.store import Store
 
 HARD = {
@@ -126,7 +126,7 @@ def test_only_the_training_text_is_learned_from():
 
 LEARN = """
 import sys
-from ablate.data.corpus import corpus_digest
+from ablate.lm.data.corpus import corpus_digest
 from ablate.config.sections import CorpusConfig
 print(corpus_digest(CorpusConfig(name=sys.argv[1], level="bpe", merges=90), sys.argv[2]))
 """

@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ablate.data.grammar import generate as corpus
-from ablate.data.grammar.built_in import BUILT_IN
-from ablate.data.grammar.floor import Filter, log_probabilities
-from ablate.data.grammar.generate import generate
-from ablate.data.grammar.rules import EOS, Grammar, Rule
 from ablate.errors import CorpusError
-from ablate.model.ngram import fit
+from ablate.lm.data.grammar import generate as corpus
+from ablate.lm.data.grammar.built_in import BUILT_IN
+from ablate.lm.data.grammar.floor import Filter, log_probabilities
+from ablate.lm.data.grammar.generate import generate
+from ablate.lm.data.grammar.rules import EOS, Grammar, Rule
+from ablate.lm.model.ngram import fit
 
 TINY = {
     "start": "S",

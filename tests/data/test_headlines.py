@@ -1,4 +1,4 @@
-from ablate.data import headlines
+from ablate.lm.data import headlines
 
 ROWS = [
     ("Oil falls (Reuters)", " NEW YORK (Reuters) - Oil fell by  #36;2 on Tuesday, it was said"),

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from ablate.config.data_source import source_of
 from ablate.config.sections import CorpusConfig, PairsConfig
-from ablate.data import travel
-from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.data.grammar import translation as grammar
-from ablate.data.kinds import source_of
-from ablate.data.published import SPLITS
-from ablate.data.tokenize import sentence_of
 from ablate.errors import CorpusError
+from ablate.lm.data import travel
+from ablate.lm.data.corpus import corpus_digest, open_corpus
+from ablate.lm.data.grammar import translation as grammar
+from ablate.lm.data.published import SPLITS
+from ablate.lm.data.tokenize import sentence_of
 from ablate.store.store import Store
 
 SOURCES = {

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.data.tokenize import in_units, learn_units, sentence_of, tokens_of
+from ablate.lm.data.tokenize import in_units, learn_units, sentence_of, tokens_of
 
 SENTENCES = {
     "A man, 3.5 m tall.": "A man ￭, 3.5 m tall ￭.",

@@ -88,7 +88,7 @@ def test_a_study_file_may_import_its_task(place) -> None:
 
 SHRINKING = """
 from dataclasses import dataclass
-from ablate.components import Regularizer, register, setting
+from ablate.lm.components import Regularizer, register, setting
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -102,7 +102,7 @@ class Shrinking(Regularizer):
 ENDS = """
 from dataclasses import dataclass
 from optuna.samplers import GridSampler
-from ablate.components import register, setting
+from ablate.lm.components import register, setting
 
 @dataclass(frozen=True, kw_only=True)
 class Config:

@@ -394,7 +394,7 @@ NOISE = '''
 
 from dataclasses import dataclass
 
-from ablate.components import Regularizer, register, setting
+from ablate.lm.components import Regularizer, register, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,9 +31,9 @@ def serve() -> None:
     import ablate.compare.page.render
     import ablate.engine.run
     import ablate.engine.screen
+    import ablate.lm.training.evaluation
+    import ablate.lm.training.training
     import ablate.record.background
-    import ablate.trial.training.evaluation
-    import ablate.trial.training.training
     import ablate.tune.cluster.drive
     import ablate.tune.local
     import ablate.tune.search.arm

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ablate import Analyze, Arm, Scale, Study, table
-from ablate.analysis import timescales
 from ablate.commands.report import report
 from ablate.engine import analyses
 from ablate.engine.run import RunOptions, run_study
 from ablate.errors import ConfigError, StoreError, StudyError
+from ablate.lm.analysis import timescales
 from ablate.store import findings
 from ablate.store import journal as journals
 from tests.support.small_studies import BASE

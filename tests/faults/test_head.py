@@ -207,7 +207,7 @@ RUNNER = """
 import time
 
 from ablate.config.tasks import RUNNERS
-from ablate.testing.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 
 class Costly(StandIn):
     # Reports 1/1024 GPU-hours in total, which is exact in binary.

@@ -25,10 +25,10 @@ import pytest
 
 from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
-from ablate.data import travel
-from ablate.data.corpus import corpus_digest
 from ablate.engine.run import RunOptions, run_study
 from ablate.errors import DamagedError, HeldError, StoreError
+from ablate.lm.data import travel
+from ablate.lm.data.corpus import corpus_digest
 from ablate.store import journal as journals
 from ablate.store import lease, study_record
 from ablate.store import store as stores
@@ -292,14 +292,14 @@ def test_a_store_that_is_away_for_a_moment(tmp_path, monkeypatch) -> None:
 
 FULL = """
 import os, sys
-from ablate.data import travel
+from ablate.lm.data import travel
 from ablate.store.store import Store
 
 parcel = {"asked": ["folder:/not/here", "word", False, 1], "key": sys.argv[2]}
 parcel |= {"encoded": True, "files": []}
 folder = travel.receive(parcel, Store(sys.argv[1]))
 from ablate.config.sections import CorpusConfig
-from ablate.data.corpus import open_corpus
+from ablate.lm.data.corpus import open_corpus
 found = open_corpus(CorpusConfig(name="folder:/not/here"), folder)
 print(folder, found.num_words)
 """
@@ -308,7 +308,7 @@ print(folder, found.num_words)
 def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     """A tiny mount: root ignores permissions."""
     from ablate.config.sections import CorpusConfig
-    from ablate.data.corpus import open_corpus
+    from ablate.lm.data.corpus import open_corpus
 
     full, store = tmp_path / "full", Store(str(tmp_path / "store"))
     full.mkdir()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.model.activation import ACTIVATIONS, Activation
+from ablate.lm.model.activation import ACTIVATIONS, Activation
 
 X = torch.linspace(-3, 3, 41, dtype=torch.float64)[torch.arange(41) != 20]  # not at the kink
 BY_NAME = {

@@ -8,11 +8,11 @@ import math
 import pytest
 import torch
 
-from ablate.model.beam import Hypothesis, Search, written
-from ablate.model.mixture import token_nll
-from ablate.model.sentences import forced, pair_batch, source_batch
-from ablate.testing import SmallModel
-from ablate.testing.subject import ROWS, VOCABULARY, Sentences
+from ablate.lm.model.beam import Hypothesis, Search, written
+from ablate.lm.model.mixture import token_nll
+from ablate.lm.model.sentences import forced, pair_batch, source_batch
+from ablate.lm.testing import SmallModel
+from ablate.lm.testing.subject import ROWS, VOCABULARY, Sentences
 
 EOS = 1
 LONGEST = 3

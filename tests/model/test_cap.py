@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.loss.nce import scores
-from ablate.components.regularizer.fraternal_dropout import logits_difference
 from ablate.errors import CombinationError
-from ablate.model.ensemble import mean_mixture
-from ablate.model.fast import mixture_gradient
-from ablate.model.flow import Mixture
-from ablate.model.mixture import log_probs, summed_nll, tempered, token_nll
+from ablate.lm.components.loss.nce import scores
+from ablate.lm.components.regularizer.fraternal_dropout import logits_difference
+from ablate.lm.model.ensemble import mean_mixture
+from ablate.lm.model.fast import mixture_gradient
+from ablate.lm.model.flow import Mixture
+from ablate.lm.model.mixture import log_probs, summed_nll, tempered, token_nll
 
 CAP = 1.5
 N, V, E = 13, 29, 5

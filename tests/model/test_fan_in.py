@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ablate.model.fan_in import CORRECTION
+from ablate.lm.model.fan_in import CORRECTION
 
 UNITS, EMBEDDING = 50, 30
 

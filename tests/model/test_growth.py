@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-from ablate.components.optimizer.adamw import AdamW, AdamwConfig
-from ablate.components.optimizer.soap import RotatedAdam, Soap, SoapConfig
 from ablate.config.resolve import resolve
-from ablate.model.assemble import assemble, assemble_over
-from ablate.model.growth import growth_of, matrices_between
-from ablate.testing.subject import VOCABULARY, RandomPairs, SmallModel
+from ablate.lm.components.optimizer.adamw import AdamW, AdamwConfig
+from ablate.lm.components.optimizer.soap import RotatedAdam, Soap, SoapConfig
+from ablate.lm.model.assemble import assemble, assemble_over
+from ablate.lm.model.growth import growth_of, matrices_between
+from ablate.lm.testing.subject import VOCABULARY, RandomPairs, SmallModel
 from tests.contracts.test_slots import SUBJECTS
 
 BYTES = 256
@@ -119,7 +119,7 @@ def test_without_a_wider_model_every_dimension_but_those_of_words_counts_as_one_
     monkeypatch,
 ):
     """Of a technique of the user's own, whose widths have names that are not known."""
-    monkeypatch.setattr("ablate.model.growth.is_width", lambda name, config: name == "size")
+    monkeypatch.setattr("ablate.lm.model.growth.is_width", lambda name, config: name == "size")
     model = SmallModel({"head": "mos"}, {"backbone.num_layers": 1}).model
     growth = growth_of(model)
     assert not growth.known and "head.decoder.bias" in names_of(model, growth.tables)

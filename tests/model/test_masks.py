@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ablate.components import Regularizer
 from ablate.errors import TechniqueError
+from ablate.lm.components import Regularizer
 
 
 def test_a_mask_under_its_old_name_is_refused():

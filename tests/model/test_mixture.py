@@ -7,9 +7,9 @@ from itertools import product as combinations
 import pytest
 import torch
 
-from ablate.model.fast import mixture_gradient, product
-from ablate.model.flow import GateSignal, Mixture
-from ablate.model.mixture import log_probs, summed_nll, summed_nll_plain, tempered, token_nll
+from ablate.lm.model.fast import mixture_gradient, product
+from ablate.lm.model.flow import GateSignal, Mixture
+from ablate.lm.model.mixture import log_probs, summed_nll, summed_nll_plain, tempered, token_nll
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ablate.errors import CorpusError
-from ablate.model.ngram import cache_log_probs, fit, interpolated, tuned_weights
+from ablate.lm.model.ngram import cache_log_probs, fit, interpolated, tuned_weights
 from tests.support import places
 
 BEGIN = "<s>"

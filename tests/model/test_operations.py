@@ -7,17 +7,17 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from ablate.components.loss.augmented import terms_of
-from ablate.components.loss.nce import scores
 from ablate.config.streams import Streams
-from ablate.model.assemble import assemble
-from ablate.model.encoder_decoder import EncoderDecoder
-from ablate.model.fast.tempered import augmented_plain
-from ablate.model.masks import Chance, Masks
-from ablate.model.mixture import log_probs
-from ablate.model.operations import per_training_token
-from ablate.model.regularizer import num_passes
-from ablate.testing import SmallModel
+from ablate.lm.components.loss.augmented import terms_of
+from ablate.lm.components.loss.nce import scores
+from ablate.lm.model.assemble import assemble
+from ablate.lm.model.encoder_decoder import EncoderDecoder
+from ablate.lm.model.fast.tempered import augmented_plain
+from ablate.lm.model.masks import Chance, Masks
+from ablate.lm.model.mixture import log_probs
+from ablate.lm.model.operations import per_training_token
+from ablate.lm.model.regularizer import num_passes
+from ablate.lm.testing import SmallModel
 
 STEPS, ROWS, ROWS_OF_UPDATE, WIDTH = 50, 2, 3, 64
 SIZES = {"embedding.size": WIDTH, "backbone.units": WIDTH, "backbone.num_layers": 1}

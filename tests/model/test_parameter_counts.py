@@ -17,9 +17,9 @@ from ablate import papers
 from ablate.config.config import Config
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
-from ablate.data.published import PUBLISHED
-from ablate.model.assemble import assemble, assemble_over, count_parameters
-from ablate.model.language_model import num_parameters
+from ablate.lm.data.published import PUBLISHED
+from ablate.lm.model.assemble import assemble, assemble_over, count_parameters
+from ablate.lm.model.language_model import num_parameters
 from ablate.space import space
 from tests.support import places
 

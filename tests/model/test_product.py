@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.model.fast import product as products
-from ablate.model.fast.product import SumOfProducts, product, product_back
-from ablate.model.native.library import usable
-from ablate.model.native.product import FEWEST_ROWS
+from ablate.lm.model.fast import product as products
+from ablate.lm.model.fast.product import SumOfProducts, product, product_back
+from ablate.lm.model.native.library import usable
+from ablate.lm.model.native.product import FEWEST_ROWS
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

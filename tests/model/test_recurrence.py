@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.model.activation import ACTIVATIONS, Activation
-from ablate.model.fast.recurrence import recurrence, recurrence_plain
+from ablate.lm.model.activation import ACTIVATIONS, Activation
+from ablate.lm.model.fast.recurrence import recurrence, recurrence_plain
 
 T, B, H = 6, 3, 5
 both_masks = pytest.mark.parametrize("with_mask", [False, True])

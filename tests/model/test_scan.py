@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from ablate.model.fast.scan import in_chunks, scan, scan_plain
+from ablate.lm.model.fast.scan import in_chunks, scan, scan_plain
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

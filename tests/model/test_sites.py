@@ -10,14 +10,14 @@ from ablate.config import registry
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.assemble import assemble, count_parameters
-from ablate.model.masks import Chance, Masks, SiteRecorder
-from ablate.model.sites import sites_of
+from ablate.lm.model.assemble import assemble, count_parameters
+from ablate.lm.model.masks import Chance, Masks, SiteRecorder
+from ablate.lm.model.sites import sites_of
+from ablate.lm.testing import SmallModel
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Search
-from ablate.testing import SmallModel
 
 LAYERED = [n for n in registry.names("backbone") if "hidden" in (sites_of(n) or ())]
 SAYING = [name for name in registry.names("backbone") if sites_of(name) is not None]

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 import torch
 
-from ablate.model import topics
-from ablate.model.topics import LdaSettings, document_counts, one_pass, word_topics
+from ablate.lm.model import topics
+from ablate.lm.model.topics import LdaSettings, document_counts, one_pass, word_topics
 
 EOS, TOPICS, OF_TOPIC = 0, 4, 8  # words 1 to 8 are of the first topic, and so on
 LDA = LdaSettings(topics=TOPICS, sentences=3, prior=0.025, passes=60, seed=1)

@@ -9,10 +9,10 @@ from ablate.config import registry
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.model.assemble import assemble
-from ablate.model.growth import growth_of
-from ablate.testing import SmallModel
-from ablate.testing.subject import WIDTH
+from ablate.lm.model.assemble import assemble
+from ablate.lm.model.growth import growth_of
+from ablate.lm.testing import SmallModel
+from ablate.lm.testing.subject import WIDTH
 
 ADAM = {"optimizer": "adamw", "optimizer.weight_decay": 0.3}
 HIDDEN = {"backbone.weight_ih_l0", "backbone.weight_hh_l0"}
@@ -244,7 +244,7 @@ def test_blocks_by_head_have_the_rate_of_their_inputs():
 
 
 def test_a_model_that_no_known_field_widens_is_refused(monkeypatch):
-    monkeypatch.setattr("ablate.model.growth.is_width", lambda name, config: name == "size")
+    monkeypatch.setattr("ablate.lm.model.growth.is_width", lambda name, config: name == "size")
     with pytest.raises(CombinationError, match="no wider model came of doubling"):
         small(chosen={"backbone": "lstm"})
 

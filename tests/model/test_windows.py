@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.standard import Standard, StandardConfig
 from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.model import reading
-from ablate.model.assemble import assemble, count_parameters
-from ablate.model.evaluator import Reading
-from ablate.model.mixture import log_probs, tempered
+from ablate.lm.components.evaluator.standard import Standard, StandardConfig
+from ablate.lm.model import reading
+from ablate.lm.model.assemble import assemble, count_parameters
+from ablate.lm.model.evaluator import Reading
+from ablate.lm.model.mixture import log_probs, tempered
+from ablate.lm.testing.subject import RandomText, SmallModel
+from ablate.lm.training.evaluation import rows_nll
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.testing.subject import RandomText, SmallModel
-from ablate.trial.training.evaluation import rows_nll
 from tests.support import trials
 
 STREAM = torch.randint(0, 23, (38,), generator=torch.Generator().manual_seed(4))

@@ -47,7 +47,7 @@ def test_a_technique_cites_what_its_paper_has(where, cited):
 
 @pytest.mark.parametrize(("name", "cited"), ANALYSES.items())
 def test_an_analysis_cites_what_its_paper_has(name, cited):
-    assert import_module(f"ablate.analysis.{name}").ANALYSIS.equation == cited
+    assert import_module(f"ablate.lm.analysis.{name}").ANALYSIS.equation == cited
 
 
 @pytest.mark.parametrize("slot", registry.SLOTS)
@@ -60,14 +60,14 @@ def test_no_technique_cites_an_equation_that_its_paper_has_not(slot):
 
 
 PAGES = {  # of what is not in a technique's registration
-    "ablate/components/head/doc.py": {7, 8, 10, 11},
-    "ablate/components/regularizer/mixture_balance.py": {12, 13},
-    "ablate/analysis/mixture_use.py": {12, 13},
+    "ablate/lm/components/head/doc.py": {7, 8, 10, 11},
+    "ablate/lm/components/regularizer/mixture_balance.py": {12, 13},
+    "ablate/lm/analysis/mixture_use.py": {12, 13},
     "ablate/papers/takase2018doc.toml": {12, 13},
     "search_spaces/takase2018doc_table2.toml": {12, 13},
     "studies/doc_balance.py": {12, 13},
-    "ablate/components/loss/augmented.py": {*EQUATIONS["inan2017tying"]},
-    "ablate/components/head/softmax.py": set(),
+    "ablate/lm/components/loss/augmented.py": {*EQUATIONS["inan2017tying"]},
+    "ablate/lm/components/head/softmax.py": set(),
     "search_spaces/oliva2021dual_table1.toml": {3, 7},
 }
 

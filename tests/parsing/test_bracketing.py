@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from nltk import Tree as NltkTree
 
 from ablate.errors import CorpusError
-from ablate.parsing.bracketing import Brackets, count_brackets, total
-from ablate.parsing.trees import Tree, read_trees
+from ablate.lm.parsing.bracketing import Brackets, count_brackets, total
+from ablate.lm.parsing.trees import Tree, read_trees
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"
 LONG = f"(S {' '.join([GOLD[3:-1]] * 11)})"

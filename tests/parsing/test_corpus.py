@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from ablate.config.data_source import source_of
 from ablate.config.sections import CorpusConfig
-from ablate.data import sources, travel
-from ablate.data.corpus import corpus_digest, open_corpus
-from ablate.data.grammar import trees as grammar_trees
-from ablate.data.kinds import source_of
-from ablate.data.published import PUBLISHED
-from ablate.data.texts import find_text
 from ablate.errors import CorpusError
-from ablate.parsing.candidates import candidates_folder, make_candidates
-from ablate.parsing.corpus import read_splits
-from ablate.parsing.n_best import read_candidates
-from ablate.parsing.trees import linearised
+from ablate.lm.data import sources, travel
+from ablate.lm.data.corpus import corpus_digest, open_corpus
+from ablate.lm.data.grammar import trees as grammar_trees
+from ablate.lm.data.published import PUBLISHED
+from ablate.lm.data.texts import find_text
+from ablate.lm.parsing.candidates import candidates_folder, make_candidates
+from ablate.lm.parsing.corpus import read_splits
+from ablate.lm.parsing.n_best import read_candidates
+from ablate.lm.parsing.trees import linearised
 from ablate.store.store import Store
 from tests.support import places
 

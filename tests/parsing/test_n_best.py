@@ -3,8 +3,8 @@
 import pytest
 
 from ablate.errors import CorpusError
-from ablate.parsing.n_best import Candidate, read_candidates, written
-from ablate.parsing.trees import Tree, cleaned, read_trees
+from ablate.lm.parsing.n_best import Candidate, read_candidates, written
+from ablate.lm.parsing.trees import Tree, cleaned, read_trees
 
 GOOD = """2 0
 -1.5

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.parsing.parser.grammar import TreeGrammar
-from ablate.parsing.parser.k_best import k_best
-from ablate.parsing.parser.symbols import ROOT, Binary, Symbol, binarised, restored
-from ablate.parsing.trees import Tree, read_trees
+from ablate.lm.parsing.parser.grammar import TreeGrammar
+from ablate.lm.parsing.parser.k_best import k_best
+from ablate.lm.parsing.parser.symbols import ROOT, Binary, Symbol, binarised, restored
+from ablate.lm.parsing.trees import Tree, read_trees
 
 
 def trees(*texts):

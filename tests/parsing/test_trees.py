@@ -3,7 +3,7 @@
 import pytest
 
 from ablate.errors import CorpusError
-from ablate.parsing.trees import Tree, cleaned, is_bracket, linearised, read_trees
+from ablate.lm.parsing.trees import Tree, cleaned, is_bracket, linearised, read_trees
 
 TEXT = """
 ( (S

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from ablate.scores.bleu import bleu, counts, score_of, tokenized_bleu
+from ablate.lm.scores.bleu import bleu, counts, score_of, tokenized_bleu
 
 OURS = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]
 THEIRS = ["The dog bit the man.", "It was not unexpected.", "The man bit him first."]

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from ablate.scores.rouge import by_sentence, rouge, signature
+from ablate.lm.scores.rouge import by_sentence, rouge, signature
 
 
 def test_the_scores_of_rouge_scores_own_example():

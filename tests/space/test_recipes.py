@@ -14,7 +14,7 @@ from ablate.config.config import Config
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.errors import SpaceError
-from ablate.model.assemble import assemble
+from ablate.lm.model.assemble import assemble
 from ablate.space import space
 from ablate.space.row import Choices, Fixed, Range, Row
 from ablate.space.space import Space, load

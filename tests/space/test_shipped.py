@@ -95,7 +95,7 @@ def test_recipes_are_whole_and_valid(name, corpus):
 
 
 def test_recipes_have_the_published_sizes():
-    from ablate.model.assemble import count_parameters
+    from ablate.lm.model.assemble import count_parameters
 
     counts = {
         (name, corpus): count_parameters(resolve(load(name).values(corpus)), vocabulary)

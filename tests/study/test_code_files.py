@@ -288,7 +288,7 @@ def test_a_command_runs_in_the_scripts_folder_and_counts_by_its_words(script, tm
 
 
 TECHNIQUE = """
-from ablate.components import Regularizer, register
+from ablate.lm.components import Regularizer, register
 
 WEIGHT = 1e-4
 

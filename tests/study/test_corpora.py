@@ -14,9 +14,9 @@ from ablate.commands.status import show_status
 from ablate.commands.table import show_table
 from ablate.compare.page import sections_of
 from ablate.compare.study_summary import open_parts, open_study
-from ablate.data import own
 from ablate.engine.drive import RunOptions
 from ablate.errors import ConfigError, StudyError, TrialError
+from ablate.lm.data import own
 from ablate.store import study_record
 from ablate.study.designs import table
 from ablate.study.overrides import Overrides, overridden

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ablate.config.resolve import resolve
 from ablate.errors import StudyError
-from ablate.model.assemble import count_parameters
+from ablate.lm.model.assemble import count_parameters
 from ablate.study.cost import flops_per_token
 from ablate.study.equal import _largest, equal
 

@@ -14,11 +14,11 @@ import json
 import pytest
 
 from ablate.config.identity import Trial
+from ablate.lm.training.training import Training
 from ablate.store.workspace import Workspace
 from ablate.study.file import load
 from ablate.study.plan import make_plan
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 from tests.support import places
 from tests.support.golden import golden, regenerating
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ablate import DataConfig, DataSource, Metric, run, setting, task
-from ablate.analysis import learning_curve
-from ablate.analysis.learning_curve import LearningCurveOptions
-from ablate.analysis.subject import Subject
 from ablate.cli import main
 from ablate.config import tasks
-from ablate.data import travel
-from ablate.data.kinds import source_of
+from ablate.config.data_source import source_of
 from ablate.errors import CombinationError, ConfigError, CorpusError, TechniqueError
+from ablate.lm.analysis import learning_curve
+from ablate.lm.analysis.learning_curve import LearningCurveOptions
+from ablate.lm.analysis.subject import Subject
+from ablate.lm.data import travel
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from ablate.study.file import load

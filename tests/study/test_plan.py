@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ablate.config.data_source import source_of
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
-from ablate.data.corpus import charged
-from ablate.data.kinds import source_of
 from ablate.errors import AblateError, ConfigError, StudyError
+from ablate.lm.data.corpus import charged
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
 from ablate.study.chains import confirm_search

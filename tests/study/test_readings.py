@@ -288,12 +288,12 @@ def test_both_readings_of_a_row_of_l_have_an_arm():
 SAYS = (
     ("studies/doc_reranking.py", "Section 7 says nothing of such a weight", "the paper does so"),
     (
-        "ablate/components/evaluator/rerank.py",
+        "ablate/lm/components/evaluator/rerank.py",
         "the paper says nothing of the parser's own score",
         "",
     ),
-    ("ablate/components/regularizer/l1.py", "(Pachitariu & Sahani 2013, Table 2)", "Section 4"),
-    ("ablate/parsing/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
+    ("ablate/lm/components/regularizer/l1.py", "(Pachitariu & Sahani 2013, Table 2)", "Section 4"),
+    ("ablate/lm/parsing/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
     ("studies/irlm_caches.py", "up to 50 (Figure 1)", "Section 4"),
     ("studies/irlm_linear.py", "of which 20% were above 0.9", "We know no numbers"),
     ("studies/dual_search.py", "follow the validation text before test, tuned or not", ""),

@@ -15,11 +15,11 @@ import pytest
 
 from ablate import papers, run
 from ablate.commands.plan import show_plan
+from ablate.config import data_source
 from ablate.config.resolve import resolve
 from ablate.config.sections import CorpusConfig
-from ablate.data import kinds
-from ablate.data.texts import BUILT_IN
-from ablate.model.assemble import count_parameters
+from ablate.lm.data.texts import BUILT_IN
+from ablate.lm.model.assemble import count_parameters
 from ablate.space import space
 from ablate.store import journal as journals
 from ablate.store.replication import MIN_SEARCHES
@@ -174,7 +174,7 @@ def _parameters(plan: Plan, arm: Arm, data: str) -> int:
 
 def _count(values, data: str) -> int:
     config = resolve(values)
-    return count_parameters(config, *kinds.source_of(config.corpus, data).vocabulary())
+    return count_parameters(config, *data_source.source_of(config.corpus, data).vocabulary())
 
 
 def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:

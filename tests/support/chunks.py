@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ablate.components.backbone._stream import in_chunks
+from ablate.lm.components.backbone._stream import in_chunks
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 

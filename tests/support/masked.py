@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ablate.config.streams import Streams
-from ablate.model.masks import OFF, Chance, Masks
+from ablate.lm.model.masks import OFF, Chance, Masks
 
 
 def gradients(outputs, leaves):

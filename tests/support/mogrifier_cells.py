@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from ablate.model.fast.mogrifier_trace import Cell, Round
+from ablate.lm.model.fast.mogrifier_trace import Cell, Round
 
 
 def random_cell(draw, sizes, rounds, rank, *, masked, capped):

@@ -19,15 +19,15 @@ import torch
 
 from ablate.config import streams
 from ablate.config.sections import CorpusConfig
-from ablate.data.corpus import open_corpus
+from ablate.lm.data.corpus import open_corpus
+from ablate.lm.training.sentence_pairs import Pairs
+from ablate.lm.training.stream import Stream
+from ablate.lm.training.training import Training
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training.sentence_pairs import Pairs
-from ablate.trial.training.stream import Stream
-from ablate.trial.training.training import Training
 from tests.support import pretended, trials
 
 PHASES = {

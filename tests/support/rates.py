@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.config.resolve import resolve
-from ablate.model.schedule import Progress
+from ablate.lm.model.schedule import Progress
 
 MODEL = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd", "embedding.size": 8}
 

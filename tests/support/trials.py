@@ -7,7 +7,7 @@ from typing import Any
 
 from ablate.config.identity import Trial, make_trial
 from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
+from ablate.lm.data.corpus import corpus_digest
 from ablate.store.journal import Journal
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun

@@ -11,11 +11,11 @@ from ablate.compare.judged import Judged
 from ablate.config import tasks
 from ablate.config.identity import Trial
 from ablate.errors import StudyError
+from ablate.lm.training import compiled
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.study.plan import make_plan
 from ablate.study.words import Stage
-from ablate.trial.training import compiled
 from ablate.tune import local
 from ablate.tune.listener import Listener
 from tests.support import small_studies

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ablate.data import travel
-from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.errors import StoreError, StudyError
+from ablate.lm.data import travel
+from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.store.store import Store
 from ablate.tune.cluster import parcel
 
@@ -126,7 +126,7 @@ def test_a_corpus_damaged_on_the_way_is_not_used(
     tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ablate.config.sections import CorpusConfig
-    from ablate.data import encoded
+    from ablate.lm.data import encoded
 
     store = Store(str(tmp_path / "store"))
     sent = travel.send(CorpusConfig(), data, store)

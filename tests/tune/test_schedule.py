@@ -37,9 +37,9 @@ from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study, check
 from ablate.study.words import Arm, Budget, Scale, Search, Stage
-from ablate.testing.stand_in import StandIn
 from ablate.trial import checkpoint
 from ablate.trial import run as trial_run
+from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune import schedule as schedules
 from ablate.tune.budget import Ledger

@@ -26,8 +26,8 @@ BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch, warnings
-from ablate.model.fast.product import multipliers
-from ablate.model.native.library import load_library, library
+from ablate.lm.model.fast.product import multipliers
+from ablate.lm.model.native.library import load_library, library
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     # Asks the driver. A count of GPUs may come from elsewhere, and be right under a driver too old.

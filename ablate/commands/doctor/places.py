@@ -157,7 +157,7 @@ def _sqlite(file: Path, if_damaged: str) -> Finding:
 
 def corpora(workspace: Workspace) -> Iterator[Finding]:
     """The corpora that are here, and those that differ from the published texts."""
-    from ablate.data import sources
+    from ablate.lm.data import sources
 
     listed = sources.listing(workspace.data)
     damaged = [corpus.name for corpus in listed if corpus.state == "damaged"]

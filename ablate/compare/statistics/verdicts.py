@@ -43,10 +43,10 @@ from ablate.compare.text.figures import decimal
 from ablate.config.identity import StageName
 from ablate.config.metrics import ARMS, ROUGE_1, ROUGE_2, ROUGE_L, Metric
 from ablate.config.tasks import COUNTING
+from ablate.lm.scores.rouge import counts_as_lin
 from ablate.results.arm import Measured
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import not_comparable
-from ablate.scores.rouge import counts_as_lin
 from ablate.store.journal import Journal
 from ablate.store.numbers import finite
 from ablate.store.replication import counted

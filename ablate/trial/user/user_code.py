@@ -90,11 +90,11 @@ def _failed_import(error: ImportError, file: Path, location: str) -> str:
         return f"{location}: ablate has no {misspelt[1]} now. Instead: {REMOVED[misspelt[1]]}."
     if misspelt:
         return unknown("word of ablate", misspelt[1], HOMES, location)
-    public = importlib.import_module("ablate.components").__all__
+    public = importlib.import_module("ablate.lm.components").__all__
     line = linecache.getline(str(file), line_of(error, file))
     names = [name for name in public if re.search(rf"import .*\b{name}\b", line)] or public
     why = error.msg.partition(" (")[0]
-    return f"{location}: {why}. Instead: from ablate.components import {', '.join(names)}."
+    return f"{location}: {why}. Instead: from ablate.lm.components import {', '.join(names)}."
 
 
 def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> TechniqueError:

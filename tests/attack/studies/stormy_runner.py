@@ -5,7 +5,7 @@ import time
 
 from ablate.config.resolve import resolve
 from ablate.config.tasks import RUNNERS
-from ablate.testing.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 
 
 class Sloping(StandIn):

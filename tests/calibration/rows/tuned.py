@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ablate.testing.stand_in import Noise
+from ablate.trial.stand_in import Noise
 from tests.calibration.draws import ALPHA, against_base, holm, p_of
 from tests.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 from tests.calibration.tables import SMALL, decides, tuned_table

@@ -4,7 +4,7 @@ import torch
 
 from ablate.config.resolve import resolve
 from ablate.config.tasks import RUNNERS
-from ablate.testing.stand_in import Slow, StandIn
+from ablate.trial.stand_in import Slow, StandIn
 from ablate.trial.task import Diverged
 
 

@@ -6,7 +6,7 @@ import time
 
 from ablate.config.resolve import resolve
 from ablate.config.tasks import RUNNERS
-from ablate.testing.stand_in import StandIn
+from ablate.trial.stand_in import StandIn
 
 DRIVERS = "/tmp/driver"  # the driver's folder, on its own host
 

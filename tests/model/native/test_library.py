@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from ablate.errors import StoreError
-from ablate.model.native import library as module
-from ablate.model.native import self_test
-from ablate.model.native.library import SWITCH, library, load_library, pointer, usable
+from ablate.lm.model.native import library as module
+from ablate.lm.model.native import self_test
+from ablate.lm.model.native.library import SWITCH, library, load_library, pointer, usable
 from ablate.store.files import is_ours, private_folder
 
 SCRIPT = """
-from ablate.model.native.library import load_library, library
+from ablate.lm.model.native.library import load_library, library
 print(library() is not None, load_library()[1])
 """
 

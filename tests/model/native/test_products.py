@@ -7,9 +7,9 @@ from itertools import product as combinations
 import pytest
 import torch
 
-from ablate.model.fast import product as products
-from ablate.model.fast.product import product_back, product_over
-from ablate.model.native.product import add_product_, multiply
+from ablate.lm.model.fast import product as products
+from ablate.lm.model.fast.product import product_back, product_over
+from ablate.lm.model.native.product import add_product_, multiply
 
 pytestmark = pytest.mark.kernels
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.components.backbone.lstm import lstm_layer
-from ablate.model.fast.lstm_steps import lstm_steps
-from ablate.model.native.softmax import exponentials_, half_slopes_
+from ablate.lm.components.backbone.lstm import lstm_layer
+from ablate.lm.model.fast.lstm_steps import lstm_steps
+from ablate.lm.model.native.softmax import exponentials_, half_slopes_
 
 pytestmark = pytest.mark.kernels
 

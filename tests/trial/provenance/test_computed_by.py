@@ -14,7 +14,7 @@ import torch
 from ablate.commands import rerun
 from ablate.config.identity import Trial
 from ablate.config.tasks import COUNTING
-from ablate.model.native import library
+from ablate.lm.model.native import library
 from ablate.store import journal as journals
 from ablate.store.attempt import Attempt
 from ablate.store.outcome import Status

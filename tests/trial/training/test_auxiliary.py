@@ -7,11 +7,11 @@ import torch
 
 from ablate.config.identity import Parent
 from ablate.config.merge import merge
+from ablate.lm.training.training import Training
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights, within
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 from tests.support import trials
 
 TINY = {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ablate.config.sections import TrainingConfig
-from ablate.trial.training.averaging import Averaging
+from ablate.lm.training.averaging import Averaging
 
 
 def averaging_of(model, **config):

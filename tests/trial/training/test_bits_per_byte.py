@@ -12,16 +12,16 @@ import torch
 
 from ablate.config.metrics import BITS_PER_BYTE, from_plain
 from ablate.config.resolve import resolve
-from ablate.data.corpus import open_corpus
-from ablate.data.pairs import Ragged
-from ablate.data.published import SPLITS
-from ablate.model.mixture import log_probs
-from ablate.model.reading import in_float64, stream_log_probs
-from ablate.model.sentences import forced, pair_batch
+from ablate.lm.data.corpus import open_corpus
+from ablate.lm.data.pairs import Ragged
+from ablate.lm.data.published import SPLITS
+from ablate.lm.model.mixture import log_probs
+from ablate.lm.model.reading import in_float64, stream_log_probs
+from ablate.lm.model.sentences import forced, pair_batch
+from ablate.lm.training.counting import Counting
+from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.trial.task import Place
-from ablate.trial.training.counting import Counting
-from ablate.trial.training.training import Training
 from tests.support import trials
 
 LEVELS = ("word", "character", "byte", "bpe")

@@ -13,12 +13,12 @@ import torch
 
 from ablate.config.merge import merge
 from ablate.errors import TrialError
+from ablate.lm.training import compiled
+from ablate.lm.training.training import Training
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import compiled
-from ablate.trial.training.training import Training
 from tests.support import trials
 
 FOLLOWED, AS_IT_IS = {"backend": "eager"}, {"disable": True}

@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from ablate.components.evaluator.completion import generated_questions
 from ablate.config.identity import make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.data.corpus import corpus_digest, open_corpus
 from ablate.errors import CombinationError, ConfigError
-from ablate.model import ngram
+from ablate.lm.components.evaluator.completion import generated_questions
+from ablate.lm.data.corpus import corpus_digest, open_corpus
+from ablate.lm.model import ngram
+from ablate.lm.training.counting import Counting
 from ablate.store.store import Store
 from ablate.trial.task import Place
-from ablate.trial.training.counting import Counting
 
 SMALL = {
     "model": "ngram",

@@ -15,7 +15,7 @@ from ablate.config import registry
 from ablate.config.fields import setting
 from ablate.config.identity import Trial
 from ablate.config.registry import register
-from ablate.model.slots import Backbone
+from ablate.lm.model.slots import Backbone
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store

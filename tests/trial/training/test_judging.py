@@ -9,12 +9,12 @@ import pytest
 
 from ablate.config.identity import Parent, make_trial
 from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.training.evaluation import Evaluation
+from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.task import Place
-from ablate.trial.training.evaluation import Evaluation
-from ablate.trial.training.training import Training
 
 SMALL = {
     "corpus.name": "grammar",

@@ -6,7 +6,7 @@ import pytest
 
 from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
+from ablate.lm.data.corpus import corpus_digest
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun

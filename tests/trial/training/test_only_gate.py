@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.gate.iog import GateMatrix
 from ablate.config.identity import Parent, Trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.config.tasks import EVALUATION
 from ablate.errors import CombinationError
-from ablate.model.assemble import assemble, assemble_over
-from ablate.model.ensemble import mean_mixture
-from ablate.model.flow import Mixture
-from ablate.model.masks import Chance, Masks
-from ablate.model.mixture import log_probs
-from ablate.model.reading import stream_log_probs
-from ablate.model.regularizer import Regularizer
+from ablate.lm.components.gate.iog import GateMatrix
+from ablate.lm.model.assemble import assemble, assemble_over
+from ablate.lm.model.ensemble import mean_mixture
+from ablate.lm.model.flow import Mixture
+from ablate.lm.model.masks import Chance, Masks
+from ablate.lm.model.mixture import log_probs
+from ablate.lm.model.reading import stream_log_probs
+from ablate.lm.model.regularizer import Regularizer
+from ablate.lm.training.training import Training
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.checkpoint import read_weights, weights_digest
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 from tests.support import places, small_studies, trials
 
 BASE = {

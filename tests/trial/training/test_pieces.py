@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.components.evaluator.monte_carlo import MonteCarlo
-from ablate.components.evaluator.standard import Standard
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.data.corpus import corpus_digest
+from ablate.lm.components.evaluator.monte_carlo import MonteCarlo
+from ablate.lm.components.evaluator.standard import Standard
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.training import evaluation
+from ablate.lm.training.evaluation import Evaluation
+from ablate.lm.training.pieces import Paused, SavedPieces
+from ablate.lm.training.training import Training
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training import evaluation
-from ablate.trial.training.evaluation import Evaluation
-from ablate.trial.training.pieces import Paused, SavedPieces
-from ablate.trial.training.training import Training
 from tests.trial.training.test_judging import SMALL
 
 SAMPLES = 3

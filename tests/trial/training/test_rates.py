@@ -9,11 +9,11 @@ import pytest
 
 from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 
 TINY = {
     "corpus.train_tokens": 800,

@@ -12,17 +12,17 @@ from ablate.config.identity import Parent, Role, Trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.tasks import EVALUATION
-from ablate.data.corpus import open_corpus
 from ablate.errors import CombinationError, ConfigError, MissingDependency
-from ablate.model.assemble import count_parameters
-from ablate.model.masks import Chance
+from ablate.lm.data.corpus import open_corpus
+from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.masks import Chance
+from ablate.lm.training.training import Training
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training
 from tests.support import trials
 
 TINY = {

@@ -13,17 +13,17 @@ import torch
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
-from ablate.data.corpus import corpus_digest
 from ablate.errors import CombinationError
-from ablate.model.masks import Chance
+from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.model.masks import Chance
+from ablate.lm.training.training import Training, _clip
+from ablate.lm.training.updates import Part, Update
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from ablate.trial.training.training import Training, _clip
-from ablate.trial.training.updates import Part, Update
 from tests.support import trials
 
 TINY = {
@@ -675,7 +675,7 @@ def test_looking_for_masks_without_effect_changes_no_bit(tmp_path, data, monkeyp
             trials.finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome
         )
         monkeypatch.setattr(Training, "_unanswered", lambda self: [])
-        monkeypatch.setattr("ablate.trial.training.training.SiteRecorder", lambda: None)
+        monkeypatch.setattr("ablate.lm.training.training.SiteRecorder", lambda: None)
         passes = Training._passes
 
         def unnoticed(self, part, chance, passes=passes):

@@ -15,8 +15,11 @@ from ablate.trial.user.user_code import executed
     [
         ("from ablate.fields import setting", "setting."),
         ("from ablate.registry import register", "register."),
-        ("from ablate.components.regularizer import Chance, Regularizer", "Chance, Regularizer."),
-        ("import ablate.model.regulariser", "Attention, Backbone, Bridge, "),
+        (
+            "from ablate.lm.components.regularizer import Chance, Regularizer",
+            "Chance, Regularizer.",
+        ),
+        ("import ablate.lm.model.regulariser", "Attention, Backbone, Bridge, "),
     ],
 )
 def test_an_import_of_an_older_version_is_answered_with_todays(
@@ -28,4 +31,4 @@ def test_an_import_of_an_older_version_is_answered_with_todays(
         executed(file, "technique_of_an_older_version")
     message = str(caught.value)
     assert message.startswith(f"{file}:2: ")
-    assert f"Instead: from ablate.components import {names}" in message
+    assert f"Instead: from ablate.lm.components import {names}" in message
