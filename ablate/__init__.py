@@ -15,10 +15,10 @@ from ablate.moved import Moved
 from ablate.public import HOMES, imported
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not execute `imported`
+    from ablate.config.data_source import DataConfig as DataConfig
     from ablate.config.data_source import DataSource as DataSource
     from ablate.config.fields import setting as setting
     from ablate.config.metrics import Metric as Metric
-    from ablate.config.sections import DataConfig as DataConfig
     from ablate.config.tasks import task as task
     from ablate.engine.reading import compare as compare
     from ablate.engine.reading import load as load

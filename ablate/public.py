@@ -9,7 +9,7 @@ HOMES = {
     "Analyze": "ablate.study.words",
     "Arm": "ablate.study.words",
     "Budget": "ablate.study.words",
-    "DataConfig": "ablate.config.sections",
+    "DataConfig": "ablate.config.data_source",
     "DataSource": "ablate.config.data_source",
     "Design": "ablate.study.words",
     "Inherit": "ablate.study.words",

@@ -178,8 +178,8 @@ def _stock_reused(folder: Path, trials: int) -> list[str]:
 
 def _encoded_corpus(folder: Path) -> Path:
     """Encode the corpus first: that is not part of the cost of a trial."""
-    from ablate.config.sections import CorpusConfig
     from ablate.lm.data.corpus import open_corpus
+    from ablate.lm.sections import CorpusConfig
 
     open_corpus(CorpusConfig(), folder / "data")
     return folder / "data"

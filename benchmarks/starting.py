@@ -26,7 +26,7 @@ def private():
 OURS = """
 import torch
 from pathlib import Path
-from ablate.config.sections import CorpusConfig
+from ablate.lm.sections import CorpusConfig
 from ablate.lm.data.corpus import open_corpus
 config, folder = CorpusConfig(name=sys.argv[1]), Path(sys.argv[2])
 before, start = private(), time.thread_time()

@@ -112,8 +112,8 @@ def kills(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> str:
     """A data folder in which the built-in corpus is encoded once."""
-    from ablate.config.sections import CorpusConfig
     from ablate.lm.data.corpus import open_corpus
+    from ablate.lm.sections import CorpusConfig
 
     folder = str(tmp_path_factory.mktemp("data"))
     open_corpus(CorpusConfig(), folder)

@@ -24,8 +24,8 @@ from ablate.config.config import Config
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
-from ablate.config.tasks import PAIRS
 from ablate.lm.data.corpus import corpus_digest
+from ablate.lm.kinds import PAIRS
 from ablate.lm.model.language_model import LanguageModel
 from ablate.lm.training.training import Training
 from ablate.store.journal import Journal

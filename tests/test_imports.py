@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,47 +22,58 @@ PACKAGE = Path(ablate.__file__).parent
 STUDY = places.STUDIES / "doc_layer_mix.py"
 
 # The folders of `ablate/`, lowest first: each imports from floors below its own, never from its
-# own floor or from one above.
+# own floor or from one above. `lm` is a plug-in: nothing imports it, and it may import everything.
 FLOORS = [
     ["moved", "public", "redaction"],
     ["errors"],
-    ["config", "papers", "scores"],
+    ["config", "papers"],
     ["space", "store"],
-    ["model", "results", "data"],
-    ["parsing", "record"],
-    ["components"],
+    ["results"],
+    ["record"],
     ["trial", "compare"],
-    ["study", "analysis", "testing", "judging"],
+    ["study", "judging"],
     ["tune"],
     ["engine"],
     ["live"],
     ["commands"],
-    ["cli"],
+    ["lm", "cli"],
 ]
 FLOOR_OF = {folder: floor for floor, folders in enumerate(FLOORS) for folder in folders}
 FLOOR_OF[""] = len(FLOORS)  # `ablate` itself, and `ablate.__main__`: nobody imports them
+# Those of `ablate/lm/`.
+LM_FLOORS = [
+    ["slots", "sections", "scores"],
+    ["kinds"],
+    ["model", "data"],
+    ["parsing"],
+    ["components"],
+    ["training"],
+    ["analysis", "testing"],
+    ["commands", "facts"],
+    ["plugin"],
+]
+LM_FLOOR_OF = {folder: floor for floor, folders in enumerate(LM_FLOORS) for folder in folders}
 # The registry imports techniques by name; only analyses may look into some of them.
 IMPORT_TECHNIQUES = {"components", "analysis"}
 # Packages from elsewhere, and the only folders that may import them.
-TORCH = {"model", "components", "data", "trial", "study", "analysis", "tune", "commands", "testing"}
 OUTSIDE = {
-    "torch": {*TORCH, "config"},
-    "safetensors": {"trial", "testing"},
+    "torch": {"lm", "trial", "study", "tune", "commands", "config"},
+    "safetensors": {"trial", "lm"},
     "cloudpickle": {"trial"},
-    "numpy": {*TORCH, "config", "parsing", "store", "compare"},
-    "pyarrow": {"data", "store", "record", "compare", "judging"},
+    "numpy": {"lm", "trial", "study", "tune", "commands", "config", "store", "compare"},
+    "pyarrow": {"lm", "store", "record", "compare", "judging"},
     "ray": {"tune"},
     "optuna": {"tune"},
     "mlflow": {"record"},
     "sqlalchemy": {"tune", "record"},
-    "subword_nmt": {"data"},
-    "tokenizers": {"data"},
-    "sacrebleu": {"scores"},
-    "rouge_score": {"scores"},
+    "subword_nmt": {"lm"},
+    "tokenizers": {"lm"},
+    "sacrebleu": {"lm"},
+    "rouge_score": {"lm"},
     "rich": {"engine"},
     "scipy": {"compare"},
     "duckdb": {"record"},
-    "matplotlib": {"compare", "analysis"},
+    "matplotlib": {"compare", "lm"},
     "jinja2": {"compare", "live"},
     "starlette": {"live"},
     "uvicorn": {"live"},
@@ -75,6 +87,11 @@ def folder_of(module: str) -> str:
     """`ablate.tune.search.arm` -> tune; `ablate` itself and `ablate.__main__` have none."""
     name = module.split(".")[1] if "." in module else ""
     return "" if name == "__main__" else name
+
+
+def lm_folder_of(module: str) -> str:
+    """`ablate.lm.model.flow` -> model."""
+    return module.split(".")[2] if module.count(".") > 1 else ""
 
 
 def imports() -> Iterator[tuple[str, str, str]]:
@@ -127,6 +144,9 @@ def _reached(file: str, above: Mapping[str, set[str]]) -> set[str]:
 def test_every_folder_has_a_floor():
     files = [*PACKAGE.glob("*.py"), *(file.parent for file in PACKAGE.glob("*/__init__.py"))]
     assert {path.stem for path in files} - {"__init__", "__main__"} == set(FLOOR_OF) - {""}
+    lm = PACKAGE / "lm"
+    files = [*lm.glob("*.py"), *(file.parent for file in lm.glob("*/__init__.py"))]
+    assert {path.stem for path in files} - {"__init__"} == set(LM_FLOOR_OF)
 
 
 def test_circles_of_files_are_seen():
@@ -161,13 +181,44 @@ def test_folders_import_from_floors_below_their_own():
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
+def test_language_models_are_a_plug_in_that_nothing_imports():
+    """Neither by an import nor by a name in a text, but for the names that moved."""
+    named = [
+        str(path.relative_to(PACKAGE))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "lm" not in path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and re.search(r"\bablate\.lm\.", str(node.value))
+    ]
+    assert set(named) <= {"moved.py"}
+    wrong = [
+        f"{path}: {imported}"
+        for path, module, imported in imports()
+        if folder_of(imported) == "lm" and folder_of(module) != "lm"
+    ]
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_folders_of_the_plug_in_import_from_floors_below_their_own():
+    wrong = []
+    for path, module, imported in imports():
+        if folder_of(module) != "lm" or folder_of(imported) != "lm":
+            continue
+        ours, theirs = lm_folder_of(module), lm_folder_of(imported)
+        if ours != theirs and LM_FLOOR_OF[theirs] >= LM_FLOOR_OF[ours]:
+            wrong.append(f"{path}: {ours} may not import {theirs}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_nobody_imports_a_technique_but_by_its_name():
     """Except in `ablate/lm/components/__init__.py`, which authors of techniques import."""
     wrong = [
         f"{path}: {imported}"
         for path, module, imported in imports()
         if imported.startswith("ablate.lm.components")
-        and folder_of(module) not in IMPORT_TECHNIQUES
+        and lm_folder_of(module) not in IMPORT_TECHNIQUES
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -304,7 +304,7 @@ def test_a_uri_is_no_workspace(
 ) -> None:
     """It was printed with its password, which became a folder's name."""
     from ablate import cli
-    from ablate.lm.data.travel import host_folder
+    from ablate.trial.travel import host_folder
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ABLATE_WORKSPACE", f"s3://KEY:{SECRET}@bucket/x")

@@ -15,7 +15,7 @@ from ablate.compare.text.plain import paragraph
 from ablate.config import registry
 from ablate.config.fields import FieldInfo, describe
 from ablate.config.metrics import Metric
-from ablate.config.tasks import LANGUAGE, find_kind, kind_names
+from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, unknown
 
 EXAMPLE = "ablate components head doc"
@@ -46,7 +46,7 @@ def answer(slot: str | None, name: str | None) -> Components:
     sections = _sections()
     if slot is None:
         # Names alone: reading what a technique is imports torch.
-        names = ((slot, name) for slot in registry.EVERY_SLOT for name in registry.names(slot))
+        names = ((slot, name) for slot in registry.every_slot() for name in registry.names(slot))
         return Components(
             techniques=tuple(OneTechnique(slot=s, name=n) for s, n in names), sections=()
         )
@@ -60,8 +60,8 @@ def _techniques(
     slot: str, name: str | None, sections: Mapping[str, object]
 ) -> list[registry.Technique]:
     """Return one technique, all of a slot, or those of any slot whose name is given alone."""
-    if name is None and slot not in registry.EVERY_SLOT:
-        having = [one for one in registry.EVERY_SLOT if slot in registry.names(one)]
+    if name is None and slot not in registry.every_slot():
+        having = [one for one in registry.every_slot() if slot in registry.names(one)]
         if having:
             return [registry.get(one, slot) for one in having]
     _check_slot(slot, sections)
@@ -109,8 +109,8 @@ def _load(techniques: str | None) -> None:
 
 
 def _check_slot(slot: str, sections: Mapping[str, object]) -> None:
-    if slot not in registry.EVERY_SLOT:
-        known = (*registry.EVERY_SLOT, *sections)
+    if slot not in registry.every_slot():
+        known = (*registry.every_slot(), *sections)
         raise ConfigError(unknown("slot or section", slot, known))
 
 
@@ -127,13 +127,13 @@ def show_components(slot: str | None, name: str | None, techniques: str | None =
     if slot in sections:
         return _section(slot, sections[slot])
     found = _techniques(slot, name, sections)
-    if name is None and slot in registry.EVERY_SLOT:
+    if name is None and slot in registry.every_slot():
         return _slot(found)
     return "\n\n".join(map(_page, found))
 
 
 def _slots() -> str:
-    rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.EVERY_SLOT]
+    rows = [[slot, ", ".join(registry.names(slot))] for slot in registry.every_slot()]
     lines = text.aligned(["slot", "techniques"], rows)
     sections = [[name, ", ".join(tasks)] for name, tasks in _sections().items()]
     lines += ["", *text.aligned(["section", "of trials of the task"], sections)]
@@ -145,7 +145,7 @@ def _sections() -> dict[str, dict[str, type]]:
     """Section -> task -> its settings. Those of a section are of no technique."""
     sections: dict[str, dict[str, type]] = {}
     # Most people read a language model's settings.
-    for task in sorted(kind_names(), key=lambda name: name != LANGUAGE.name):
+    for task in sorted(kind_names(), key=lambda name: find_kind(name).chosen_by != {}):
         for name, settings in find_kind(task).sections.items():
             sections.setdefault(name, {})[task] = settings
     return sections

@@ -10,26 +10,13 @@ import shlex
 from pathlib import Path
 
 from ablate.commands import _options
+from ablate.config import registry
+from ablate.config.plugins import plugins
 from ablate.errors import ConfigError, unknown, wrong_value
 
 EXAMPLE = "ablate new my_study.py"
 _PACKAGE = Path(__file__).parents[1]
 TEMPLATES = _PACKAGE / "templates"
-# A new technique starts as a working copy of a short one of its slot.
-MODELS = {
-    "attention": "luong",
-    "backbone": "gru",
-    "bridge": "layer_sum",
-    "encoder": "lstm",
-    "evaluator": "tempered",
-    "gate": "iog_hidden",
-    "head": "softmax",
-    "loss": "cross_entropy",
-    "optimizer": "adagrad",
-    "regularizer": "activation_l2",
-    "schedule": "cosine",
-    "words": "table",
-}
 OF_THE_MODEL = ("paper", "equation", "departures", "version")  # what `register` says of the copied
 
 
@@ -50,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument(
         "--technique",
         metavar="SLOT",
-        help=f"a technique and its test; SLOT: {', '.join(MODELS)}",
+        help=f"a technique and its test; SLOT: {', '.join(sorted(registry.slots()))}",
     )
     _options.add_locations(parser, "workspace")
 
@@ -80,36 +67,37 @@ def run(options: argparse.Namespace) -> str:
 def _checked(options: argparse.Namespace) -> tuple[str, str]:
     """Refuse a corpus that the study could not read.
 
-    Return a line for people on one that is not fetched, and one for the study on one of trees.
+    Return a line for people on one that is not fetched, and lines for the study on how it is read.
     """
     from ablate.config.data_source import source_of
-    from ablate.config.sections import CorpusConfig
-    from ablate.lm.data.sources import to_fetch
-    from ablate.lm.data.texts import find_text
+    from ablate.config.tasks import DATA, kind_chosen_by
 
-    data = _options.workspace(options).data
-    of_trees = find_text(options.corpus, Path(data)).level == "tree"
-    config = CorpusConfig(name=options.corpus, level="tree" if of_trees else "word")
-    source_of(config, data).digest()
-    missing = to_fetch(config, data)
-    level = '        "corpus.level": "tree",\n' if of_trees else ""
-    return f"{missing}\n" if missing else "", level
+    kind, data = kind_chosen_by({}), _options.workspace(options).data
+    values = kind.asked.values_of_data(options.corpus, data)
+    settings = {key.removeprefix(f"{DATA}."): value for key, value in values.items()}
+    source = source_of(kind.sections[DATA](name=options.corpus, **settings), data)
+    source.digest()
+    missing = source.to_fetch()
+    lines = (f"        {json.dumps(key)}: {json.dumps(value)},\n" for key, value in values.items())
+    return f"{missing}\n" if missing else "", "".join(lines)
 
 
 def _technique(file: Path, slot: str) -> str:
-    if slot not in MODELS:
-        raise ConfigError(unknown("slot", slot, MODELS, "--technique"))
+    models = {slot: name for plugin in plugins() for slot, name in plugin.examples.items()}
+    if slot not in models:
+        raise ConfigError(unknown("slot", slot, models, "--technique"))
     name, test = _name(file), file.with_name(f"test_{file.name}")
-    source = _PACKAGE / "lm" / "components" / slot / f"{MODELS[slot]}.py"
+    model = models[slot]
+    source = registry.file_of(slot, model)
     _write(
         {
-            file: _copied(source.read_text(encoding="utf-8"), slot, name),
+            file: _copied(source.read_text(encoding="utf-8"), slot, model, name),
             test: _template("test_technique.py", name=name, slot=slot),
         }
     )
     quoted = shlex.quote(str(file))
     return (
-        f"wrote {file}, a copy of the {slot} `{MODELS[slot]}` for you to change, and {test}\n\n"
+        f"wrote {file}, a copy of the {slot} `{model}` for you to change, and {test}\n\n"
         f"test it:        python -m pytest {shlex.quote(str(test))}\n"
         f"see its page:   ablate components {slot} {name} --techniques {quoted}\n"
         f"use it:         Study(..., techniques=({file.name!r},)), in a study next to it"
@@ -131,7 +119,7 @@ def _template(which: str, **words: str) -> str:
     return text
 
 
-def _copied(source: str, slot: str, name: str) -> str:
+def _copied(source: str, slot: str, model: str, name: str) -> str:
     """The source of a technique that registers as `name`, without the paper of the original."""
     tree, lines = ast.parse(source), source.splitlines()
     for node in tree.body:
@@ -144,7 +132,7 @@ def _copied(source: str, slot: str, name: str) -> str:
                 lines[mark.lineno - 1 : mark.end_lineno] = [f"@register({words})"]
     comment = [
         "",
-        f"# Written by `ablate new` as a copy of ablate's {slot} `{MODELS[slot]}`: change the",
+        f"# Written by `ablate new` as a copy of ablate's {slot} `{model}`: change the",
         "# formula above, the config's fields and the code below.",
     ]
     after = tree.body[0].end_lineno or 1  # the docstring, which is shown as the formula

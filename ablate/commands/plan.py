@@ -237,9 +237,9 @@ def _text(plan: Plan, workspace: Workspace) -> Iterator[str]:
 
 def _to_fetch(plan: Plan, workspace: Workspace) -> list[str]:
     """Say what a run would miss, although the plan can be made without it."""
-    from ablate.lm.data.sources import to_fetch
+    from ablate.config.data_source import source_of
 
-    each = (to_fetch(data, workspace.data) for data in plan.texts.values() if data)
+    each = (source_of(data, workspace.data).to_fetch() for data in plan.texts.values() if data)
     return [*dict.fromkeys(filter(None, each))]
 
 

@@ -54,7 +54,7 @@ def run_config(
     config: str, seed: int, threads: int, workspace: Workspace, code: tuple[str, ...] = ()
 ) -> int:
     """Run the trial that a TOML file describes, showing one line per epoch."""
-    from ablate.lm.data.corpus import corpus_digest
+    from ablate.config.data_source import source_of
 
     values = read_values(Path(config))
     resolved = resolve_near(values, Path(config).parent, config)
@@ -65,7 +65,7 @@ def run_config(
         values={**values, **resolved.files},
         seed=seed,
         threads=threads,
-        corpus_digest=corpus_digest(corpus, workspace.data) if corpus else "",
+        corpus_digest=source_of(corpus, workspace.data).digest() if corpus else "",
         modules=code,
         study="trial",
         arm=Path(config).stem,
@@ -108,11 +108,8 @@ def _check_made_alike(trial: Trial, known: Journal | None, store: Store) -> None
 
 def _check_text(trial: Trial, data: str) -> None:
     """Refuse a text that the trial's evaluators cannot read, before it trains."""
-    from ablate.lm.data.corpus import open_corpus
-    from ablate.lm.training.evaluation import check_text
-
     if trial.config.listed.get("evaluator"):
-        check_text(trial.config, open_corpus(trial.config.corpus, data, trial.seed))
+        trial.config.kind.asked.check_text(trial.config, data, trial.seed)
 
 
 def read_values(path: Path) -> dict[str, Any]:

@@ -13,31 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ablate.config import fields, registry
+from ablate.config.data_source import DataConfig
 from ablate.config.metrics import Metric
 from ablate.config.registry import WINDOW
-from ablate.config.sections import (
-    CorpusConfig,
-    DataConfig,
-    EmbeddingConfig,
-    PairsConfig,
-    PairTrainingConfig,
-    TrainingConfig,
-)
-from ablate.config.tasks import DATA, LANGUAGE, NGRAM, Kind
+from ablate.config.tasks import DATA, Kind
 
 VERSION, CONTENTS, COUNTS_TOO = "version", "contents", "counts"  # ends of names in `Config.beside`
 WORDS, SCHEDULE = "words", "schedule"  # slots
-DEFAULT_TECHNIQUES = {
-    "words": "table",
-    "bridge": "none",
-    "gate": "none",
-    "loss": "cross_entropy",
-    "schedule": "constant",
-    "encoder": "lstm",
-    "attention": "luong",
-}
-# The values that choose a kind of task, where it is not `task = <its name>`.
-_CHOSEN_BY = {LANGUAGE.name: {}, NGRAM.name: {"model": "ngram"}}
 
 
 @dataclass(frozen=True)
@@ -110,12 +92,12 @@ class Config:
         return self.sections.get(DATA)
 
     @property
-    def corpus(self) -> CorpusConfig | PairsConfig:
+    def corpus(self) -> Any:
         """The section on the text or the pairs that a language model reads."""
         return self.sections[DATA]
 
     @property
-    def embedding(self) -> EmbeddingConfig:
+    def embedding(self) -> Any:
         """The section on word vectors."""
         return self.sections["embedding"]
 
@@ -135,7 +117,7 @@ class Config:
         return replace(own, config=replace(own.config, warmup=chosen.config.warmup))
 
     @property
-    def training(self) -> TrainingConfig | PairTrainingConfig:
+    def training(self) -> Any:
         """The section on training."""
         return self.sections["training"]
 
@@ -167,7 +149,7 @@ class Config:
         slots = {slot: choice.identity(by) for slot, choice in self.slots.items()}
         listed = {slot: [c.identity(by) for c in choices] for slot, choices in self.listed.items()}
         parts = {**sections, **slots, **{k: v for k, v in listed.items() if v}}
-        if self.kind in (LANGUAGE, NGRAM):  # the sections tell these apart
+        if self.kind.chosen_by is not None:  # the sections tell these apart
             return parts
         task = {"name": self.kind.name, "version": self.kind.version}
         revision = {"revision": self.kind.revision} if self.kind.revision else {}
@@ -242,7 +224,7 @@ class Config:
     @property
     def flat(self) -> dict[str, Any]:
         """Every value, defaults included, by its dotted name."""
-        values = dict(_CHOSEN_BY.get(self.kind.name, {"task": self.kind.name}))
+        values: dict[str, Any] = dict(self.kind.choosing)
         for name, part in self.parts.items():
             if name in self.slots:
                 values[name] = self.slots[name].name
@@ -264,7 +246,7 @@ def _metrics_beside(choice: Choice, own: Sequence[Metric]) -> Iterator[Metric]:
 
 def default_choice(slot: str) -> Choice:
     """The technique that a slot has if no value chooses one."""
-    name = DEFAULT_TECHNIQUES[slot]
+    name = registry.defaults()[slot]
     return Choice(slot, name, registry.get(slot, name).config())
 
 

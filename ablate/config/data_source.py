@@ -3,21 +3,43 @@
     source_of(config.data, folder).open(seed)
 
 The `corpus` section of a config is a `DataConfig`, and names the `DataSource` that reads what the
-section describes. Texts are read by `corpus.py`, pairs of sentences by `pairs.py`, trees by
-`ablate/lm/parsing/corpus.py`, and a task's own data by a class of its author's.
+section describes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from ablate.config.sections import DataConfig
+from ablate.config.fields import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """The section that says which data trials read, and how.
+
+    A subclass sets `reader` to the `DataSource` that reads the data, and may declare more settings.
+
+    Attributes:
+        name: Which data: `"corpus.name"` in a study.
+    """
+
+    # Or its name, `module:Class`, to be imported on first use.
+    reader: ClassVar[Any]
+
+    name: str = setting("", doc="which data")
+
 
 C = TypeVar("C", bound=DataConfig)
+FROM_DRIVER = "from_driver.json"  # marks a folder with one corpus, encoded on another host
+
+
+class Damaged(Exception):
+    """An encoding differs from what was written."""
 
 
 class DataSource(ABC, Generic[C]):
@@ -29,6 +51,10 @@ class DataSource(ABC, Generic[C]):
         config: The section.
         folder: Where data and caches are kept, if there is such a folder.
     """
+
+    # `module:function`, which copies the encoding to another host, and checks it there: it gets the
+    # folder to fill, and a function that reads a file by its name.
+    copied_by: ClassVar[str] = ""
 
     def __init__(self, config: C, folder: str | Path | None = None) -> None:
         self.config = config
@@ -68,13 +94,21 @@ class DataSource(ABC, Generic[C]):
         """Return the share of each split's words that training never has, if that is known."""
         return {}
 
+    def to_fetch(self) -> str:
+        """Say what is missing here, and how to get it; empty if trials could begin."""
+        return ""
+
     def files(self) -> Sequence[Path]:
         """Return the files in the data folder that workers on other hosts need."""
         return ()
 
     def encoding(self) -> Path | None:
-        """Return the folder of an encoding, if there is one; a copy is checked when it arrives."""
+        """Return the folder of an encoding, if there is one."""
         return None
+
+    def encoded_files(self) -> Sequence[Path]:
+        """Return the files of the encoding; the last one is there only if all others are."""
+        return ()
 
     def asked(self) -> tuple:
         """Return the settings that select the encoding, for a host that lacks the text."""
@@ -84,10 +118,13 @@ class DataSource(ABC, Generic[C]):
 def source_of(config: C, folder: str | Path | None = None) -> DataSource[C]:
     """Return what reads the data that a section describes; `folder` stores data and encodings."""
     reader: Any = config.reader
-    if isinstance(reader, str):  # "module:Class": the section's file is on a lower floor
-        module, _, name = reader.partition(":")
-        reader = getattr(import_module(module), name)
-    return reader(config, folder)
+    return (named(reader) if isinstance(reader, str) else reader)(config, folder)
+
+
+def named(place: str) -> Any:
+    """Return what `module:name` names, imported now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 def described(source: DataSource) -> str:

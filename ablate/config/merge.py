@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ablate.config import fields, registry
-from ablate.config.resolve import NONE, SINGLE_SLOTS, Values, can_read, kind_of
+from ablate.config.resolve import NONE, Values, can_read, kind_of
 from ablate.config.tasks import Kind
 
 
 def merge(base: Values, changes: Values, where: str = "changes") -> dict[str, Any]:
     """Apply `changes` to `base`. If a slot's technique changes, fields that both have remain."""
     merged = _without_cleared(base, changes)
-    for slot in SINGLE_SLOTS:
+    for slot in registry.single_slots():
         if slot in changes and changes[slot] != base.get(slot):
             config_type = registry.get(slot, str(changes[slot]), where).config
             valid = {info.name for info in fields.describe(config_type)}
@@ -31,7 +31,7 @@ def _without_cleared(base: Values, changes: Values) -> dict[str, Any]:
     `"regularizer": "none"` clears the whole list; another kind of task clears what it has not.
     """
     remaining = dict(base)
-    for slot in registry.LISTED_SLOTS:
+    for slot in registry.listed_slots():
         if changes.get(slot) == NONE:
             remaining = {k: v for k, v in remaining.items() if k.partition(".")[0] != slot}
     if "model" in changes or "task" in changes:

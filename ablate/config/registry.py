@@ -1,4 +1,4 @@
-"""slot -> name -> technique. A technique is one file, `components/<slot>/<name>.py`.
+"""slot -> name -> technique. A technique is one file, `<slot>/<name>.py`, in a plug-in.
 
     @register("head", "doc", config=DocConfig, paper="takase2018doc", equation="Eq. 7, 8, 10, 11")
     class Doc(Head): ...
@@ -23,26 +23,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ablate.config.metrics import Metric
+from ablate.config.plugins import comes_with_a_plugin, folder_of, plugins
 from ablate.errors import ConfigError, unknown
 
-LANGUAGE_SLOTS = (
-    "words",
-    "backbone",
-    "bridge",
-    "head",
-    "gate",
-    "loss",
-    "regularizer",
-    "optimizer",
-    "schedule",
-    "evaluator",
-)
-SLOTS = (*LANGUAGE_SLOTS, "encoder", "attention")
-LISTED_SLOTS = ("regularizer", "evaluator")  # any number of techniques; other slots take one
 EXACT, WINDOW = "exact", "window"  # what a backbone remembers of the text before a window
 SAMPLER = "sampler"
-EVERY_SLOT = (*SLOTS, SAMPLER)
-_PACKAGE = Path(__file__).parents[1]
+SAMPLERS = "ablate.tune"  # the package that has theirs: the only one that may import Optuna
 _Made = TypeVar("_Made", bound=Callable[..., Any])
 
 
@@ -71,7 +57,7 @@ class Technique:
     @property
     def is_users(self) -> bool:
         """Return whether a user's code registers it."""
-        return self.module.partition(".")[0] != "ablate"
+        return not comes_with_a_plugin(self.module)
 
     def version_of(self, config: Any) -> int:
         """Return the version of what these settings compute."""
@@ -104,6 +90,35 @@ class Technique:
 
 
 _techniques: dict[tuple[str, str], Technique] = {}
+
+
+@cache
+def slots() -> tuple[str, ...]:
+    """Return the slots of models, as plug-ins list them."""
+    return tuple(dict.fromkeys(slot for plugin in plugins() for slot in plugin.slots))
+
+
+def every_slot() -> tuple[str, ...]:
+    """Return the slots of models, and that of a search's sampler."""
+    return (*slots(), SAMPLER)
+
+
+@cache
+def listed_slots() -> tuple[str, ...]:
+    """Return the slots that take any number of techniques."""
+    return tuple(slot for plugin in plugins() for slot in plugin.listed_slots)
+
+
+@cache
+def single_slots() -> tuple[str, ...]:
+    """Return the slots that take one technique."""
+    return tuple(slot for slot in slots() if slot not in listed_slots())
+
+
+@cache
+def defaults() -> Mapping[str, str]:
+    """Return the technique of each slot for which a config names none, where there is one."""
+    return {slot: name for plugin in plugins() for slot, name in plugin.defaults.items()}
 
 
 def register(
@@ -157,14 +172,28 @@ def revision_of(values: Mapping[str, str | None]) -> str:
 def names(slot: str) -> list[str]:
     """List a slot's techniques, shipped or registered by a study, without importing any."""
     _check_slot(slot)
-    return sorted(_shipped(slot) | {name for known, name in _techniques if known == slot})
+    return sorted({*_shipped(slot), *(name for known, name in _techniques if known == slot)})
 
 
 @cache
-def _shipped(slot: str) -> frozenset[str]:
-    """The techniques that come with the package. Cached: a plan asks for each of its trials."""
-    files = (path.stem for path in (_PACKAGE / _room(slot) / slot).glob("*.py"))
-    return frozenset(name for name in files if not name.startswith("_"))
+def _shipped(slot: str) -> Mapping[str, str]:
+    """The packages of the techniques that come with ablate and its plug-ins, by name.
+
+    Cached: a plan asks for each of its trials.
+    """
+    packages = [plugin.techniques for plugin in plugins() if plugin.techniques]
+    found = [SAMPLERS] if slot == SAMPLER else packages
+    return {
+        file.stem: package
+        for package in found
+        for file in folder_of(package).joinpath(slot).glob("*.py")
+        if not file.name.startswith("_")
+    }
+
+
+def file_of(slot: str, name: str) -> Path:
+    """Return the file of a technique that comes with ablate or a plug-in."""
+    return folder_of(_shipped(slot)[name]) / slot / f"{name}.py"
 
 
 def of_users() -> list[Technique]:
@@ -177,15 +206,10 @@ def get(slot: str, name: str, where: str = "") -> Technique:
     if name not in names(slot):
         raise ConfigError(unknown(slot, name, names(slot), where))
     if (slot, name) not in _techniques:
-        importlib.import_module(f"ablate.{_room(slot)}.{slot}.{name}".replace("/", "."))
+        importlib.import_module(f"{_shipped(slot)[name]}.{slot}.{name}")
     return _techniques[slot, name]
 
 
-def _room(slot: str) -> str:
-    """The folder that has the slot's: samplers lie in the only one that may import Optuna."""
-    return "tune" if slot == SAMPLER else "lm/components"
-
-
 def _check_slot(slot: str) -> None:
-    if slot not in EVERY_SLOT:
-        raise ConfigError(unknown("slot", slot, EVERY_SLOT))
+    if slot not in every_slot():
+        raise ConfigError(unknown("slot", slot, every_slot()))

@@ -5,7 +5,7 @@ Recipes, arms and samplers all give flat values, `{"slot.field": value}`:
     {"backbone": "lstm", "backbone.units": 960, "regularizer.weight_drop.rate": 0.5}
     {"task": "digits", "digits.learning_rate": 0.1}
 
-Without a `task` the trial is of a language model, or of an n-gram model by `"model": "ngram"`.
+Without a `task`, the kind is that which `"model"` chooses, or the one that needs no choice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 
 from ablate.config import fields, registry
 from ablate.config.config import (
-    DEFAULT_TECHNIQUES,
     SCHEDULE,
     WORDS,
     Choice,
@@ -26,25 +25,19 @@ from ablate.config.config import (
     own_schedule,
 )
 from ablate.config.contents import locate, missing
-from ablate.config.tasks import COUNTS, LANGUAGE, NGRAM, PAIRS, TEXT, Kind, find_kind
+from ablate.config.tasks import NEURAL, Kind, kind_chosen_by, shipped_kinds
 from ablate.errors import CombinationError, ConfigError, unknown, wrong_value
 
 Values = Mapping[str, Any]
 
-READ = {TEXT: "a text", PAIRS: "pairs of sentences", COUNTS: "counts"}  # by `Kind.reads`
 NEWER = WORDS, SCHEDULE  # slots
+NO_TASK = f"model = '{NEURAL}'"
 NONE = "none"  # the value that empties a listed slot
-SECTIONS = LANGUAGE.sections
-SINGLE_SLOTS = tuple(slot for slot in registry.SLOTS if slot not in registry.LISTED_SLOTS)
 
 
 def kind_of(values: Values, where: str = "config") -> Kind:
     """Return the kind of task that the values describe."""
-    model = values.get("model", "neural")
-    if model not in ("neural", "ngram"):
-        raise ConfigError(unknown("model", model, ("neural", "ngram"), where))
-    default = NGRAM.name if model == "ngram" else LANGUAGE.name
-    return find_kind(str(values.get("task", default)), where)
+    return kind_chosen_by(values, where)
 
 
 def resolve(values: Values, where: str = "config") -> Config:
@@ -57,7 +50,7 @@ def resolve(values: Values, where: str = "config") -> Config:
     }
     if not kind.slots:
         return Config(kind=kind, sections=sections)
-    single = [slot for slot in kind.slots if slot not in registry.LISTED_SLOTS]
+    single = [slot for slot in kind.slots if slot not in registry.listed_slots()]
     slots = {slot: _choose(slot, grouped, values, where) for slot in single}
     # These are newer than recorded ids, in which a default leaves no trace.
     slots = {slot: c for slot, c in slots.items() if slot not in NEWER or c != default_choice(slot)}
@@ -65,7 +58,7 @@ def resolve(values: Values, where: str = "config") -> Config:
         _check_schedule(slots[SCHEDULE], slots["optimizer"], where)
     listed = {
         slot: _choose_several(slot, grouped.get(slot, {}), values.get(slot), where)
-        for slot in registry.LISTED_SLOTS
+        for slot in registry.listed_slots()
         if slot in kind.slots
     }
     _check_readers(listed["evaluator"], kind, where)
@@ -89,7 +82,7 @@ def resolve_near(values: Values, folder: Path, where: str) -> Config:
 
 
 def _choose(slot: str, grouped: Mapping[str, dict], values: Values, where: str) -> Choice:
-    name = values.get(slot, DEFAULT_TECHNIQUES.get(slot))
+    name = values.get(slot, registry.defaults().get(slot))
     if name is None:
         known = ", ".join(registry.names(slot))
         raise ConfigError(f"{where}: no {slot} was chosen. Expected one of: {known}.")
@@ -147,7 +140,7 @@ def _is_off(config: Any) -> bool:
 
 def _check_schedule(schedule: Choice, chosen: Choice, where: str) -> None:
     """Refuse a schedule beside an optimizer whose own fields are another."""
-    if own_schedule(chosen) is None or schedule.name == DEFAULT_TECHNIQUES[SCHEDULE]:
+    if own_schedule(chosen) is None or schedule.name == registry.defaults()[SCHEDULE]:
         return
     optimizer = chosen.config
     both = [name for name in ("schedule", "decay") if name in fields.non_defaults(optimizer)]
@@ -165,7 +158,7 @@ def _check_readers(evaluators: Sequence[Choice], kind: Kind, where: str) -> None
         if not can_read(choice.name, kind):
             able = [name for name in registry.names("evaluator") if can_read(name, kind)]
             raise CombinationError(
-                f"{where}: evaluator '{choice.name}' does not read {READ[kind.reads]}, as the task "
+                f"{where}: evaluator '{choice.name}' does not read {kind.reading}, as the task "
                 f"'{kind.name}' does. Instead: {', '.join(able)}."
             )
 
@@ -211,19 +204,19 @@ def _group(values: Values, kind: Kind, where: str) -> dict[str, dict[str, Any]]:
             raise ConfigError(_wrong_prefix(key, prefix, prefixes, kind, where))
         if rest:
             grouped.setdefault(prefix, {})[rest] = value
-        elif prefix in registry.LISTED_SLOTS:
+        elif prefix in registry.listed_slots():
             _check_first(prefix, value, where)
-        elif prefix not in SINGLE_SLOTS:
+        elif prefix not in registry.single_slots():
             raise ConfigError(wrong_value(prefix, value, f"'{prefix}.<field>' keys", where))
     return grouped
 
 
 def _wrong_prefix(key: str, prefix: str, prefixes: Sequence[str], kind: Kind, where: str) -> str:
     """Compose the message for a value that this kind of task does not have."""
-    if prefix in {*SECTIONS, *NGRAM.sections, *registry.SLOTS}:
-        model = {LANGUAGE.name: "model = 'neural'", NGRAM.name: "model = 'ngram'"}
-        of = model.get(kind.name, f"task = '{kind.name}'")
-        return f"{where}: '{key}' has no meaning with {of}."
+    others = {section for other in shipped_kinds() for section in other.sections}
+    if prefix in {*others, *registry.slots()}:
+        of = " and ".join(f"{key} = '{value}'" for key, value in kind.choosing.items())
+        return f"{where}: '{key}' has no meaning with {of or NO_TASK}."
     return unknown("slot or section", prefix, (*prefixes, "model", "task"), where)
 
 

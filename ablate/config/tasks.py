@@ -1,4 +1,4 @@
-"""The kinds of trials: a language model, an n-gram model, and every task that a study registers.
+"""The kinds of trials: those of plug-ins, and every task that a study registers.
 
     @task("digits", config=DigitsConfig, metrics=(Metric("accuracy", better="higher"),))
     def train(run): ...
@@ -12,30 +12,21 @@ import dataclasses
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ablate.config import fields, registry
-from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, SPLIT, Metric
+from ablate.config.data_source import DataConfig
+from ablate.config.metrics import BITS_PER_BYTE, SPLIT, Metric
+from ablate.config.plugins import plugins
 from ablate.config.registry import revision_of
-from ablate.config.sections import (
-    CorpusConfig,
-    DataConfig,
-    EmbeddingConfig,
-    NgramConfig,
-    PairsConfig,
-    PairTrainingConfig,
-    TrainingConfig,
-)
 from ablate.errors import ConfigError, unknown, wrong_value
 
 TRAINING, EVALUATION, COUNTING, FUNCTION = "training", "evaluation", "counting", "function"
-RUNNERS = {
-    TRAINING: "ablate.lm.training.training:Training",
-    EVALUATION: "ablate.lm.training.evaluation:Evaluation",
-    COUNTING: "ablate.lm.training.counting:Counting",
+RUNNERS = {  # and those of plug-ins
     FUNCTION: "ablate.trial.user.function:Function",
     "stand_in": "ablate.trial.stand_in:StandIn",
     "noise": "ablate.trial.stand_in:Noise",
@@ -53,19 +44,44 @@ _PATHS = {
 _NAMES = {path: name for name, path in _PATHS.items()}
 
 
+NEURAL = "neural"  # the value of `model` that older configs have for a language model
 DATA = "corpus"  # the section that says what trials read, of every kind that has one
-BY_WORD = (PERPLEXITY, BITS_PER_BYTE)
-BY_LEVEL = {
-    "character": (BITS, BITS_PER_BYTE),
-    # A perplexity of such tokens compares with that of no other tokens.
-    **dict.fromkeys(("byte", "bpe"), (BITS_PER_BYTE, PERPLEXITY)),
-}
-ONE_EPOCH = {"training.epochs": 1}
-TEXT, PAIRS, COUNTS = "text", "pairs", "counts"  # one text, pairs of sentences, or n-grams
-SLICES = {"corpus.train_tokens": 800, "corpus.eval_tokens": 150}
-
+ONE_EPOCH = {"training.epochs": 1}  # of a kind that assembles a model
 
 MAIN = "__main__"  # what Python calls a script that it runs, and the cells of a notebook
+
+
+class Facts(Protocol):
+    """What the platform asks of a kind of task whose models are assembled from techniques.
+
+    A module with these functions, which a kind names. They may import torch.
+    """
+
+    def count_parameters(self, config: Any, *vocabulary: int) -> int:
+        """Count the parameters of the model that a config describes."""
+        ...
+
+    def training_tokens(self, config: Any, num_train: int) -> int:
+        """Count the training tokens of all epochs, of a text with `num_train`."""
+        ...
+
+    def operations(
+        self, config: Any, vocabulary: int, source_vocabulary: int = 0, sentence: int = 0
+    ) -> float:
+        """Estimate the operations of a training token; `sentence` is the mean length of one."""
+        ...
+
+    def check_stated(self, config: Any, stated: Collection[str]) -> None:
+        """Refuse fields that an arm states, and that would do nothing in its model."""
+        ...
+
+    def values_of_data(self, name: str, folder: str) -> dict[str, Any]:
+        """Return the values, besides the name, with which a config reads the data of a name."""
+        ...
+
+    def check_text(self, config: Any, folder: str, seed: int = 0) -> None:
+        """Refuse, before anything trains, data that the config's evaluators cannot read."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +94,11 @@ class Kind:
     metrics: tuple[Metric, ...]  # the first one judges, unless a study names another
     by_level: Mapping[str, tuple[Metric, ...]] = field(default_factory=dict)  # of some texts
     slots: tuple[str, ...] = ()  # of the registry, in which it has techniques
-    reads: str = TEXT  # what its evaluators have to read, if it has slots
+    reads: str = ""  # what its evaluators have to read, if it has slots ...
+    reading: str = ""  # ... as a sentence says it
+    chosen_by: Mapping[str, str] | None = None  # the values that choose it; None: its name as task
+    facts: str = ""  # the module of its `Facts`, if it assembles a model
+    why_not: Mapping[str, str] = field(default_factory=dict)  # why trials may lack a metric
     version: int = 1  # part of trials' ids, if not 1
     # Of code that is sent by value: its digests, and those of all that it uses, by name.
     values: Mapping[str, str | None] = field(default_factory=dict)
@@ -115,40 +135,19 @@ class Kind:
         """Return whether its model is assembled from techniques, and has parameters."""
         return "backbone" in self.slots
 
+    @property
+    def asked(self) -> Facts:
+        """What answers for models of this kind."""
+        module: Any = importlib.import_module(self.facts)
+        return module
 
-LANGUAGE = Kind(
-    name="language",
-    sections={DATA: CorpusConfig, "embedding": EmbeddingConfig, "training": TrainingConfig},
-    runner=TRAINING,
-    metrics=BY_WORD,
-    by_level=BY_LEVEL,
-    brief={**SLICES, **ONE_EPOCH, "training.updates_per_epoch": None},
-    slots=registry.LANGUAGE_SLOTS,
-)
-ENCODER_DECODER = Kind(
-    name="encoder_decoder",
-    sections={
-        DATA: PairsConfig,
-        "embedding": EmbeddingConfig,
-        "training": PairTrainingConfig,
-    },
-    runner=TRAINING,
-    metrics=BY_WORD,
-    brief={"corpus.train_pairs": 60, "corpus.eval_pairs": 12, **ONE_EPOCH},
-    slots=registry.SLOTS,
-    reads=PAIRS,
-)
-NGRAM = Kind(
-    name="ngram",
-    sections={DATA: CorpusConfig, "ngram": NgramConfig},
-    runner=COUNTING,
-    metrics=BY_WORD,
-    by_level=BY_LEVEL,
-    brief=SLICES,
-    slots=("evaluator",),
-    reads=COUNTS,
-)
-_kinds = {kind.name: kind for kind in (LANGUAGE, NGRAM, ENCODER_DECODER)}
+    @property
+    def choosing(self) -> Mapping[str, str]:
+        """The values that choose this kind."""
+        return {"task": self.name} if self.chosen_by is None else self.chosen_by
+
+
+_kinds: dict[str, Kind] = {}
 
 
 def task(
@@ -193,7 +192,7 @@ def task(
             module=next((name for name, at_top in modules if at_top), function.__module__),
             caller=modules[0][0],
         )
-        known = _kinds.get(name)
+        known = _known().get(name)
         if known is not None and made.place not in (known.place, known.where[0]):
             raise ConfigError(_taken(made, known))
         _kinds[name] = made
@@ -247,7 +246,8 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(f"the task name '{name}' is not in snake_case.")
     where = f"task '{name}'"
-    if name in (*registry.SLOTS, *LANGUAGE.sections, "task", "model"):
+    sections = {section for kind in shipped_kinds() for section in kind.sections}
+    if name in {*registry.slots(), *sections, "task", "model"} - {*kind_names()}:
         raise ConfigError(
             f"a task cannot be called '{name}', which has a meaning for language models. "
             f"Instead: another name, such as 'my_{name}'."
@@ -279,14 +279,46 @@ def _check_corpus(name: str, corpus: Any) -> None:
 
 def kind_names() -> list[str]:
     """Return the names of all registered tasks."""
-    return sorted(_kinds)
+    return sorted(_known())
 
 
 def find_kind(name: str, where: str = "") -> Kind:
     """Return the kind of task of that name."""
-    if name not in _kinds:
+    if name not in _known():
         raise ConfigError(unknown("task", name, kind_names(), where))
-    return _kinds[name]
+    return _known()[name]
+
+
+def kind_chosen_by(values: Mapping[str, Any], where: str = "") -> Kind:
+    """Return the kind of task that a config's values choose: by `task`, or as `chosen_by` says."""
+    model = values.get("model", NEURAL)
+    models = [NEURAL, *(kind.chosen_by["model"] for kind in shipped_kinds() if kind.chosen_by)]
+    if model not in models:
+        raise ConfigError(unknown("model", str(model), models, where))
+    if "task" in values:
+        return find_kind(str(values["task"]), where)
+    chosen = {} if model == NEURAL else {"model": model}
+    kind = next((kind for kind in shipped_kinds() if kind.chosen_by == chosen), None)
+    if kind is None:
+        names = ", ".join(kind_names()) or "none is registered"
+        raise ConfigError(
+            f"{where}: no task is named. Expected: task, one of: {names}. Language models, which "
+            "need no name, are a plug-in that this installation does not list: after an update of "
+            "a checkout, install it again (`pip install -e .`)."
+        )
+    return kind
+
+
+def _known() -> dict[str, Kind]:
+    """Every kind by name: first those of plug-ins."""
+    return {**{kind.name: kind for kind in shipped_kinds()}, **_kinds}
+
+
+@cache
+def shipped_kinds() -> tuple[Kind, ...]:
+    """The kinds that plug-ins bring."""
+    modules = (importlib.import_module(plugin.kinds) for plugin in plugins() if plugin.kinds)
+    return tuple(kind for module in modules for kind in module.KINDS)
 
 
 def runner_name(recorded: str) -> str:
@@ -299,13 +331,19 @@ def name_in_id(runner: str) -> str:
     return _PATHS.get(runner, runner)
 
 
+def runners() -> dict[str, str]:
+    """Return what runs trials, `module:Class` by the name that records have."""
+    return {**{k: v for plugin in plugins() for k, v in plugin.runners.items()}, **RUNNERS}
+
+
 def find_runner(name: str) -> Any:
     """Import and return the class that runs such trials; a record may name only ours."""
-    if name not in RUNNERS:
+    known = runners()
+    if name not in known:
         raise ConfigError(
             f"runner '{name}' is none of ablate's own (older versions also ran a study's class). "
             "Whoever can write to the store can write any name there, so it was not run; tables "
-            f"still show its trials. A record may name: {', '.join(RUNNERS)}."
+            f"still show its trials. A record may name: {', '.join(known)}."
         )
-    module, _, attribute = RUNNERS[name].partition(":")
+    module, _, attribute = known[name].partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ablate import papers
 from ablate.config import fields
 from ablate.config.identity import StageName
+from ablate.config.plugins import analyses
 from ablate.errors import AblateError, DamagedError, StoreError, TrialError
-from ablate.lm import analysis
 from ablate.redaction import redacted
 from ablate.store import findings
 from ablate.store.findings import SavedFinding
@@ -82,17 +82,15 @@ def _made(workspace: Workspace, key: str) -> Sequence[SavedFinding]:
 def _options(study: Study, word: Analyze, *, published: bool) -> object:
     where = f"{study.file or study.name}: analysis '{word.analysis}'"
     values = {**word.options, **(word.published if published else {})}
-    return fields.build(analysis.get(word.analysis).options, values, where)
+    return fields.build(analyses().get(word.analysis).options, values, where)
 
 
 def _groups(word: Analyze, arms: Sequence[str]) -> list[tuple[str, ...]]:
     """The arms of each run: one by one, or all together if the analysis takes several trials."""
-    from ablate.lm.analysis.writing import check_number
-
-    chosen = analysis.get(word.analysis)
+    chosen = analyses().get(word.analysis)
     if chosen.num_subjects == (1, 1):
         return [(arm,) for arm in arms]
-    check_number(word.analysis, chosen, len(arms))
+    analyses().check_number(word.analysis, chosen, len(arms))
     return [tuple(arms)]
 
 
@@ -133,14 +131,11 @@ def _found(
     ended: Mapping[str, Journal],
     workspace: Workspace,
 ) -> SavedFinding:
-    from ablate.lm.analysis.subject import Subject
-    from ablate.lm.analysis.writing import text_rows, write
-
     name, store = job.word.analysis, workspace.store
-    subjects = [Subject(ended[trial], store, workspace.data) for trial in trials]
-    finding = analysis.get(name).run(*subjects, options=job.options)
+    journals = [ended[trial] for trial in trials]
+    finding = analyses().found(name, journals, store, workspace.data, job.options)
     folder = workspace.folder / "analyses" / "-".join(trials)
-    files = write(finding, folder, name)
+    files = analyses().write(finding, folder, name)
     svg = next((f for f in files if not isinstance(f, str) and f.suffix == ".svg"), None)
     return SavedFinding(
         analysis=name,
@@ -149,7 +144,7 @@ def _found(
         paper=_in_paper(job.word, study),
         title=finding.title,
         columns=tuple(finding.columns),
-        rows=tuple(map(tuple, text_rows(finding))),
+        rows=tuple(map(tuple, analyses().text_rows(finding))),
         notes=tuple(finding.notes),
         svg=svg.read_text(encoding="utf-8") if svg else "",
     )

@@ -62,7 +62,7 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         check_gpus(plan.scale_name, plan.scale.gpus)
         local.run(schedule, lambda trial: _order(trial, workspace))
         return
-    from ablate.lm.data.travel import send, send_files
+    from ablate.trial.travel import send, send_files
     from ablate.tune.cluster import drive as cluster
 
     fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()

@@ -339,16 +339,13 @@ def _floor(plan: Plan, workspace: Workspace) -> Mapping[str, float]:
 
 def _check_texts(plan: Plan, workspace: Workspace) -> None:
     """Refuse texts that an evaluator cannot read, before anything trains."""
-    from ablate.lm.data.corpus import open_corpus
-    from ablate.lm.training.evaluation import check_text
-
     checked = set()
     for config in (*plan.configs.values(), *(trial.config for trial in plan.trials)):
         evaluators = [(choice.name, choice.config) for choice in config.listed.get("evaluator", ())]
         key = repr((config.data, evaluators))
         if evaluators and key not in checked:
             checked.add(key)
-            check_text(config, open_corpus(config.corpus, workspace.data))
+            config.kind.asked.check_text(config, workspace.data)
 
 
 class _Listener:

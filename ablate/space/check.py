@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ablate.config import fields, registry
-from ablate.config.config import DEFAULT_TECHNIQUES
-from ablate.config.resolve import SECTIONS, SINGLE_SLOTS
+from ablate.config.resolve import kind_of
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, SpaceError, unknown
 from ablate.space.conditions import Clause
@@ -30,14 +29,14 @@ def problems(rows: tuple[Row, ...], task: str = "") -> Iterator[str]:
 
 def _check_condition(clause: Clause, row: Row) -> None:
     """Check that the techniques named in a condition exist, whether or not a row offers them."""
-    if clause.left in SINGLE_SLOTS:
+    if clause.left in registry.single_slots():
         for name in clause.literals:
             registry.get(clause.left, str(name), f"{row.where}: when")
 
 
 def _check_row(row: Row, field: str, rows: tuple[Row, ...], task: str) -> None:
     domains = possible_domains(row.name, rows)
-    if field in SINGLE_SLOTS:
+    if field in registry.single_slots():
         for name in [end for domain in domains for end in domain.ends]:
             registry.get(field, str(name), row.where)
         return
@@ -69,13 +68,13 @@ def _configs(
     prefix: str, key: str, row: Row, rows: tuple[Row, ...], task: str
 ) -> Iterator[tuple[type, str]]:
     """Yield the configs that must have the field, each with its location for an error."""
-    sections = find_kind(task).sections if task in kind_names() else SECTIONS
+    sections = find_kind(task).sections if task in kind_names() else kind_of({}).sections
     if prefix in sections:
         yield sections[prefix], f"{row.where}: {prefix}"
-    elif prefix in registry.LISTED_SLOTS:
+    elif prefix in registry.listed_slots():
         name = key.split(".")[0]
         yield registry.get(prefix, name, row.where).config, f"{row.where}: {prefix} {name}"
-    elif prefix not in SINGLE_SLOTS:
+    elif prefix not in registry.single_slots():
         yield _task_config(prefix, row.where), f"{row.where}: {prefix}"
     else:
         for name in _techniques(prefix, key, row, rows):
@@ -98,8 +97,8 @@ def _techniques(slot: str, key: str, row: Row, rows: tuple[Row, ...]) -> list[st
     chosen = [str(end) for domain in possible_domains(slot, rows) for end in domain.ends]
     if not chosen:
         chosen = [str(v) for c in clauses if c.operator in ("=", "in") for v in c.literals]
-    if not chosen and slot in DEFAULT_TECHNIQUES:
-        chosen = [DEFAULT_TECHNIQUES[slot]]
+    if not chosen and slot in registry.defaults():
+        chosen = [registry.defaults()[slot]]
     if chosen:  # by a row, a condition or the default; of these, what the conditions admit
         return [n for n in dict.fromkeys(chosen) if all(c.holds(lambda _, n=n: n) for c in clauses)]
     # Any technique could be chosen, by an arm: some must have the field.

@@ -15,16 +15,21 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.config.resolve import SECTIONS, SINGLE_SLOTS
-from ablate.config.tasks import LANGUAGE
+from ablate.config.registry import single_slots
+from ablate.config.resolve import kind_of
 from ablate.errors import SpaceError, unknown
 
-PREFIXES = (*SECTIONS, *LANGUAGE.slots)
 _FIELD = re.compile(r"([a-z][a-z0-9_]*)(?:\.[a-z][a-z0-9_]*)*(?:\[\d+\])?")
 _ORDERS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 # Longer symbols first: `<` would match the beginning of `<=`.
 _OPERATION = re.compile(r"\s*(!=|<=|>=|=|<|>)\s*(\S.*)|\s+(in)\s*(\[.*)", re.DOTALL)
 GRAMMAR = "'NAME = VALUE', with = != < <= > >= or 'in [..]', joined by ' and '"
+
+
+def usual_prefixes() -> tuple[str, ...]:
+    """Return the sections and slots of the kind that a file is about which names no task."""
+    kind = kind_of({})
+    return (*kind.sections, *kind.slots)
 
 
 @dataclass(frozen=True)
@@ -154,7 +159,7 @@ def _literal(text: str) -> Any:
 
 
 def _syntax_message(text: str, names: Names, where: str) -> str:
-    slots = [slot for slot in SINGLE_SLOTS if slot in names.prefixes]
+    slots = [slot for slot in single_slots() if slot in names.prefixes]
     known = list(dict.fromkeys([*names.rows, *names.fields, *slots]))
     for part in text.split(" and "):
         match = re.match(r"\s*(.+?)\s*(!=|<=|>=|=|<|>|\bin\b)\s*\S", part)

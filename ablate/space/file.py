@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.fields import LARGEST
-from ablate.config.registry import LISTED_SLOTS
-from ablate.config.resolve import SINGLE_SLOTS
+from ablate.config.registry import listed_slots, single_slots
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import SpaceError, unknown, wrong_value
-from ablate.space.conditions import PREFIXES, is_field, key_of
+from ablate.space.conditions import is_field, key_of, usual_prefixes
 from ablate.space.links import (
     check_corpora,
     check_fields,
@@ -85,7 +84,7 @@ def parsed(data: Mapping[str, Any], path: Path, lines: Lines) -> SpaceFile:
 def _prefixes(task: str) -> tuple[str, ...]:
     """Return the names with which a task's fields may start; for a study's own task, its name."""
     if not task:
-        return PREFIXES
+        return usual_prefixes()
     kind = find_kind(task) if task in kind_names() else None
     return (*kind.sections, *kind.slots) if kind and kind.slots else (task,)
 
@@ -159,12 +158,12 @@ def _check_types(name: str, table: dict[str, Any], lines: Lines) -> None:
 def _check_field(name: str, where: str, prefixes: Collection[str]) -> None:
     prefix = name.split(".")[0].split("[")[0]
     if prefix not in prefixes:
-        kind = "slot or section" if prefixes is PREFIXES else "task"
+        kind = "slot or section" if prefixes == usual_prefixes() else "task"
         raise SpaceError(unknown(kind, prefix, prefixes, f"{where}: field '{name}'"))
     depth = len(name.split("."))
-    form = f"{prefix}.<technique>.<field>" if prefix in LISTED_SLOTS else f"{prefix}.<field>"
+    form = f"{prefix}.<technique>.<field>" if prefix in listed_slots() else f"{prefix}.<field>"
     # A listed slot has several techniques at once, so a field must name its own.
-    depths = (3,) if prefix in LISTED_SLOTS else (1, 2) if prefix in SINGLE_SLOTS else (2,)
+    depths = (3,) if prefix in listed_slots() else (1, 2) if prefix in single_slots() else (2,)
     if not is_field(name, prefixes) or depth not in depths or (depth == 1 and "[" in name):
         raise SpaceError(wrong_value("field", name, f"'{form}', or '{form}[0]'", where))
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.config.config import DEFAULT_TECHNIQUES
+from ablate.config.registry import defaults
 from ablate.errors import SpaceError, unknown, wrong_value
 from ablate.space.check import problems
 from ablate.space.file import SpaceFile, parsed, read
@@ -117,7 +117,7 @@ class Space(SpaceFile):
                 return fixed[known[0]]
             if rows:  # an open row may get any value, so nothing is certain of it
                 return next((r.domain.value for r in rows if isinstance(r.domain, Fixed)), None)
-            return {**DEFAULT_TECHNIQUES, **base}.get(name)
+            return {**defaults(), **base}.get(name)
 
         return any(clause.holds(lookup) is False for clause in row.when)
 
@@ -135,7 +135,7 @@ class Space(SpaceFile):
     ) -> dict[str, Any]:
         """Return the value of each active row by the row's name; `suggest` gives those of open
         rows, or None for no value."""
-        outside = {**DEFAULT_TECHNIQUES, **(base or {}), **(fixed or {})}
+        outside = {**defaults(), **(base or {}), **(fixed or {})}
         assigned: dict[str, Any] = {}
         for row in (row.at(self._corpus(corpus)) for row in self.order):
             if all(clause.holds(self._lookup(row, assigned, outside)) for clause in row.when):

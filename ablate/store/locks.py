@@ -18,9 +18,10 @@
     `<server>.lock`: record/client         a user's processes that      host    a run exists there
                                              begin runs on a server
     `lock` of the mirror: record/mirror    who brings it up to date     host    it is up to date
-    the folder of encodings: data/encoded  who encodes a corpus         host    it is encoded
+    the folder of encodings:               who encodes a corpus         host    it is encoded
+      lm/data/encoded
     `<ledger>.lock`: judging/ledger        judges with one ledger        host    a judgement is made
-    `native.lock`: model/native            who builds the kernels       host    they are built
+    `native.lock`: lm/model/native        who builds the kernels       host    they are built
 
 A second driver is refused, with the name of the first one. Who sweeps skips what is locked. Who
 updates the mirror waits for a limited time. All others wait until it is their turn.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ablate.config.resolve import SINGLE_SLOTS
+from ablate.config.registry import single_slots
 from ablate.errors import StudyError
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Stage, Values
@@ -65,7 +65,7 @@ def _without_treatment(stage: Stage) -> Stage:
 
 def treated_slots(changes: Values | Mapping[str, object]) -> set[str]:
     """The parts of the model, and the loss, that a stage changes."""
-    return {_slot(key) for key in changes} & set(SINGLE_SLOTS) - set(HOW)
+    return {_slot(key) for key in changes} & set(single_slots()) - set(HOW)
 
 
 def _slot(key: str) -> str:

@@ -133,9 +133,8 @@ def _key(values: Values, fields: Sequence[str], number: int) -> Key:
 
 @functools.lru_cache(maxsize=10_000)
 def _parameters(key: Key, vocabulary: int) -> float:
-    from ablate.lm.model.assemble import count_parameters
-
-    return count_parameters(resolve(dict(key)), vocabulary)
+    config = resolve(dict(key))
+    return config.kind.asked.count_parameters(config, vocabulary)
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ablate.config.config import DEFAULT_TECHNIQUES
 from ablate.config.merge import merge
+from ablate.config.registry import defaults
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.space.row import Choices, Range, Row
 from ablate.space.space import Space
@@ -49,7 +49,7 @@ def check_inherited(search: PlannedSearch, where: str) -> None:
 def _is_never_active(search: PlannedSearch, row: Row) -> bool:
     """Return whether a condition of the row fails, whatever the other arm's winner is."""
     rows = {key: row for row in search.space.rows for key in (row.name, row.field) if key}
-    values = {**DEFAULT_TECHNIQUES, **search.values, **search.fixed}
+    values = {**defaults(), **search.values, **search.fixed}
     over = search.inherits.over if search.inherits else ()
     lost = {  # rows without a field: no value records what the other search chose
         row.name

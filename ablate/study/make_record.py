@@ -10,11 +10,11 @@ from typing import Any
 
 from ablate import papers
 from ablate.config.config import Config
+from ablate.config.data_source import DataConfig
 from ablate.config.identity import StageName
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS_PER_BYTE, MORE_PARAMETERS, SPLIT, Metric
 from ablate.config.resolve import NONE, kind_of, resolve
-from ablate.config.sections import FIXED_VOCABULARY, DataConfig
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.results.sizes import size_on_scale
 from ablate.store.study_record import ArmRecord, StudyRecord
@@ -184,7 +184,8 @@ def study_metrics(
     """
     where = study.file or study.name or "study"
     base = _by_name(configs[study.base_arm])
-    metric = base[_known("metric", study.metric or next(iter(base)), base, where)]
+    why_not = {name: why for c in configs.values() for name, why in c.kind.why_not.items()}
+    metric = base[_known("metric", study.metric or next(iter(base)), base, where, why_not)]
     _check_decides(metric, scale, where)
     for name, config in configs.items():
         if _by_name(config).get(metric.name) != metric:
@@ -196,7 +197,9 @@ def study_metrics(
     # Where arms differ in a column's metric, the base arm decides: it comes last.
     columns = {name: m for config in every for name, m in _by_name(config).items()}
     columns[MORE_PARAMETERS.name] = MORE_PARAMETERS
-    return metric, tuple(columns[_known("column", n, columns, where)] for n in study.columns)
+    return metric, tuple(
+        columns[_known("column", n, columns, where, why_not)] for n in study.columns
+    )
 
 
 def _check_measure(study: Study, configs: Mapping[str, Config]) -> None:
@@ -214,7 +217,9 @@ def _by_name(config: Config) -> dict[str, Metric]:
     return {metric.name: metric for metric in config.metrics}
 
 
-def _known(word: str, name: str, valid: Mapping[str, Metric], where: str) -> str:
+def _known(
+    word: str, name: str, valid: Mapping[str, Metric], where: str, why_not: Mapping[str, str]
+) -> str:
     """Return the name if some trial of the study reports it."""
     if name in valid:
         return name
@@ -222,13 +227,8 @@ def _known(word: str, name: str, valid: Mapping[str, Metric], where: str) -> str
     hint = ""
     if evaluator != name and word == "column":
         hint = f" No arm has evaluator.{evaluator}, and neither has the study's `measure`."
-    elif name == BITS_PER_BYTE.name:
-        hint = (
-            " A text has bits per byte if it is read as it was written: not trees, whose tokens "
-            "are those of no file, not with corpus.lowercase or corpus.min_count, and not the "
-            f"words of {', '.join(FIXED_VOCABULARY)}, where <unk> has already replaced each word "
-            "that the vocabulary lacks, so that nobody knows what those words cost."
-        )
+    elif name in why_not:
+        hint = f" {why_not[name]}"
     raise StudyError(unknown(word, name, valid, where) + hint)
 
 
@@ -328,11 +328,11 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
     if any(stage.trains and stage.over == "seeds" for stage in arm_stages(study, scale, arm)):
         return None
     from ablate.config.data_source import source_of
-    from ablate.lm.model.assemble import count_parameters
 
     where = arm_location(study, arm.name)
     try:
-        return count_parameters(config, *source_of(config.corpus, data).vocabulary())
+        vocabulary = source_of(config.corpus, data).vocabulary()
+        return config.kind.asked.count_parameters(config, *vocabulary)
     except AblateError as error:
         raise type(error)(f"{where}: {error}") from None
     except KeyboardInterrupt:

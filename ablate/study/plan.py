@@ -116,13 +116,12 @@ def _check_stated(
 
     Asked once the models were built, so that an error in a user's own technique names its place.
     """
-    from ablate.lm.model.sites import check_stated
-
     for arm in arms:
         # A search may choose the head, unless the arm or the scale does.
-        if scale.search is None or "head" in {**scale.changes, **arm.changes}:
+        config, chosen = configs[arm.name], {**scale.changes, **arm.changes}
+        if config.kind.assembles and (scale.search is None or "head" in chosen):
             try:
-                check_stated(configs[arm.name], arm.changes)
+                config.kind.asked.check_stated(config, arm.changes)
             except CombinationError as error:
                 raise CombinationError(f"{arm_location(study, arm.name)}: {error}") from None
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ablate.config.config import Choice, Config
+from ablate.config.data_source import DataConfig
 from ablate.config.identity import Parent, Trial, digest
 from ablate.config.registry import SAMPLER
 from ablate.config.resolve import choice
-from ablate.config.sections import DataConfig
 from ablate.space.space import Space
 from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.study import Study

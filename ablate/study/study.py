@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ablate import papers
 from ablate.config import registry
 from ablate.config.identity import StageName
-from ablate.config.tasks import RUNNERS, runner_name
+from ablate.config.tasks import runner_name, runners
 from ablate.errors import StudyError, unknown, wrong_value
 from ablate.results.sizes import check_size
 from ablate.study.designs import check_num_arms
@@ -232,8 +232,8 @@ def _check_key(word: str, name: str) -> None:
 
 
 def _check_runner(runner: str | None) -> None:
-    if runner is not None and runner not in RUNNERS:
-        wrong = wrong_value("runner", runner, f"one of {', '.join(RUNNERS)}")
+    if runner is not None and runner not in runners():
+        wrong = wrong_value("runner", runner, f"one of {', '.join(runners())}")
         raise StudyError(
             f"{wrong} A study can no longer name a class. Instead: register the function that "
             "trains with @task (docs/your_own_training.md)."

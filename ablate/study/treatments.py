@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ablate.config.config import Config
-from ablate.config.resolve import SINGLE_SLOTS
+from ablate.config.registry import single_slots
 from ablate.errors import StudyError, unknown
 from ablate.space.row import Choices, Fixed, Range, Row, same
 from ablate.space.space import Space
@@ -105,7 +105,7 @@ def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) 
     # A number that arms only set to 0 is searched where the technique is on.
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
     neural = [arm.config for arm in arms.values() if arm.config.kind.assembles]
-    for slot in SINGLE_SLOTS:
+    for slot in single_slots():
         if len({c[slot].name for c in neural if slot in c.slots}) > 1:
             differing.add(slot)
     return differing - set(also)

@@ -34,7 +34,6 @@ from ablate.errors import (
     TakenOver,
     TrialError,
 )
-from ablate.lm.model.native import library
 from ablate.store import journal as journals
 from ablate.store import sentences, tokens, trial_files
 from ablate.store.attempt import Attempt
@@ -86,7 +85,7 @@ class TrialRun:
         self.trial, self.store, self._here = trial, store, here or {}
         self.journal = journals.read(store, trial.id) or journals.Journal(trial)
         self._saved_at, self._save_cost = time.monotonic(), 0.0
-        self._uses, self._inherited = library.uses(), list[str]()
+        self._inherited = list[str]()
         self._output = Output(store, trial.id)
         self._opened = Opened((), ())
         self._task: Task | None = None  # None once the trial has an outcome
@@ -278,8 +277,7 @@ class TrialRun:
         """Record how the trial was computed, including the attempts that it resumed; return whether
         that changed the record."""
         before = self.journal.last_attempt.computed_by
-        own = [*library.computed_by(self._uses), *getattr(self._task, "computed_by", ())]
-        ways = dict.fromkeys([*self._inherited, *own])
+        ways = dict.fromkeys([*self._inherited, *getattr(self._task, "computed_by", ())])
         self.journal.note(computed_by=tuple(ways))
         if why := getattr(self._task, "not_compiled", None):
             self.journal.note(not_compiled=why)

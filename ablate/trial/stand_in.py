@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from ablate.config.identity import Trial
-from ablate.config.sections import TrainingConfig
 from ablate.config.streams import Streams
 from ablate.trial.task import Conclusion, Place, splits_of
 
@@ -29,8 +28,7 @@ class StandIn:
 
     def __init__(self, trial: Trial, place: Place) -> None:
         self.trial = trial
-        training = trial.config.sections.get("training", TrainingConfig())
-        self.epochs = training.epochs
+        self.epochs = getattr(trial.config.sections.get("training"), "epochs", 1)
         self.epoch = 0
 
     @property

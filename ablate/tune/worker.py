@@ -13,11 +13,11 @@ from typing import Any
 
 from ablate.config.identity import Trial
 from ablate.errors import StoreError
-from ablate.lm.data.travel import host_folder, receive, receive_files
 from ablate.store.files import allow_group
 from ablate.store.store import Store
 from ablate.trial.provenance import trust
 from ablate.trial.run import TrialRun
+from ablate.trial.travel import host_folder, receive, receive_files
 from ablate.tune.cluster.parcel import unpacked
 
 SLICE_SECONDS = 2.0  # a driver that stops waits this long: it is heard between slices

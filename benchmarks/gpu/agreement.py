@@ -122,7 +122,7 @@ def _compare(chosen: Chosen, device: str, name: str) -> str:
 def _assembly(chosen: Chosen, device: str) -> Assembly:
     values = {"embedding.size": WIDTH, **USUAL, **chosen}
     for slot, technique in list(values.items()):
-        if slot in registry.SLOTS:
+        if slot in registry.slots():
             fields = {info.name for info in describe(registry.get(slot, technique).config)}
             values |= {f"{slot}.units": WIDTH} if "units" in fields else {}
     return assemble(resolve(values), VOCABULARY, device, text=Text())

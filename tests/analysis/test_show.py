@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from ablate import cli
-from ablate.commands import analyze as show
 from ablate.lm import analysis
 from ablate.lm.analysis import writing
+from ablate.lm.commands import analyze as show
 from ablate.store.journal import LISTED
 from tests.support import places
 

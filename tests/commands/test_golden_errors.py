@@ -17,11 +17,12 @@ from ablate.config import registry, tasks
 from ablate.lm import analysis
 from ablate.lm.data import sources
 from ablate.lm.data.published import PUBLISHED
+from ablate.lm.kinds import KINDS
 from ablate.space.folders import folders
 from tests.support import spaces
 from tests.support.golden import golden
 
-SHIPPED_TASKS = (tasks.LANGUAGE, tasks.NGRAM, tasks.ENCODER_DECODER)
+SHIPPED_TASKS = KINDS
 CONFIG = """\
 corpus.name = "grammar"
 embedding.size = 8
@@ -189,7 +190,7 @@ class Terminal:
 
 def lists_that_grow() -> dict[str, str]:
     """Return the lists of names that grow with the product, and what to write instead."""
-    listed = {f"the {slot}s": registry.names(slot) for slot in registry.EVERY_SLOT}
+    listed = {f"the {slot}s": registry.names(slot) for slot in registry.every_slot()}
     shipped = {path.stem for folder in folders() for path in folder.glob("*.toml")}
     listed |= {"the search spaces": sorted(shipped), "the corpora": sources.fetched()}
     listed["the texts"] = list(PUBLISHED)

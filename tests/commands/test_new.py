@@ -39,7 +39,7 @@ def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
 
 
 def test_every_slot_with_a_contract_has_a_model_to_copy():
-    assert set(MODELS) == set(registry.SLOTS)
+    assert set(MODELS) == set(registry.slots())
 
 
 @pytest.mark.parametrize("slot", MODELS)

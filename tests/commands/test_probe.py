@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ablate import Arm, Scale, Search, Study, table
-from ablate.commands.probe import show_probe, ways
 from ablate.errors import StudyError
+from ablate.lm.commands.probe import show_probe, ways
 from ablate.study.plan import largest_trial, make_plan
 
 TINY = {"corpus.train_tokens": 2000, "corpus.eval_tokens": 200, "training.epochs": 1}
@@ -47,7 +47,7 @@ def test_the_largest_arm_is_measured(tmp_path):
 
 @pytest.mark.slow
 def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("ablate.commands.probe.SECONDS", 0.3)
+    monkeypatch.setattr("ablate.lm.commands.probe.SECONDS", 0.3)
     shown = show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
     lines = shown.splitlines()
     rates = {line.split()[0]: line.split() for line in lines if line[:1].isdigit()}
@@ -70,7 +70,7 @@ def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
     ],
 )
 def test_what_differs_by_little_is_no_reason_to_change(tmp_path, monkeypatch, rates, printed):
-    monkeypatch.setattr("ablate.commands.probe._rate", lambda trial, *_: rates[trial.threads])
+    monkeypatch.setattr("ablate.lm.commands.probe._rate", lambda trial, *_: rates[trial.threads])
     assert printed in show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ablate.commands.tokens import show_tokens
 from ablate.compare.statistics import tokens
-from ablate.config.sections import PairsConfig
 from ablate.errors import DamagedError, TrialError
+from ablate.lm.commands.tokens import show_tokens
 from ablate.lm.data.corpus import open_corpus
 from ablate.lm.scores import bleu
+from ablate.lm.sections import PairsConfig
 from ablate.store import sentences
 from ablate.store import tokens as saved
 from ablate.store.arrow import as_arrow, write_columns

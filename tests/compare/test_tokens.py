@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from ablate.commands.tokens import ENSEMBLE, show_tokens
 from ablate.compare.statistics import tokens
 from ablate.errors import TrialError
+from ablate.lm.commands.tokens import ENSEMBLE, show_tokens
 from ablate.store import journal as journals
 from ablate.study.designs import table
 from ablate.study.plan import make_plan

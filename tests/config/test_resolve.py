@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from ablate.config import fields, registry
 from ablate.config.config import Config
 from ablate.config.merge import merge
-from ablate.config.resolve import SECTIONS, resolve
-from ablate.config.tasks import ENCODER_DECODER
+from ablate.config.resolve import resolve
 from ablate.errors import ConfigError
+from ablate.lm.kinds import ENCODER_DECODER, LANGUAGE
 from ablate.space.space import load
 from ablate.study.study import Study
 from ablate.study.words import Arm, Budget, Design, Inherit, Ladder, Scale, Search, Stage
@@ -30,7 +30,7 @@ from tests.support.golden import golden, regenerating
 OTHER_SECTIONS = {
     f"{ENCODER_DECODER.name} {name}": config
     for name, config in ENCODER_DECODER.sections.items()
-    if config is not SECTIONS[name]
+    if config is not LANGUAGE.sections[name]
 }
 SMALL = {
     "backbone": "lstm",
@@ -94,7 +94,7 @@ def test_one_value_written_in_two_ways(name: str, one: Any, other: Any):
 
 def settings(config: Config) -> dict[str, fields.FieldInfo]:
     """Return every field of the small config, by its dotted name."""
-    parts = dict(SECTIONS) | {
+    parts = dict(LANGUAGE.sections) | {
         slot: choice.technique.config for slot, choice in config.slots.items()
     }
     parts |= {
@@ -163,8 +163,8 @@ def test_setting_a_default_changes_nothing(name: str):
 
 def defaults() -> dict[str, dict[str, Any]]:
     """Return all defaults, which are in no id, by section or by technique and version."""
-    parts = dict(SECTIONS) | OTHER_SECTIONS
-    for slot in registry.SLOTS:
+    parts = dict(LANGUAGE.sections) | OTHER_SECTIONS
+    for slot in registry.slots():
         for name in registry.names(slot):
             technique = registry.get(slot, name)
             if technique.module.startswith("ablate."):
@@ -195,8 +195,8 @@ def test_no_limit_has_changed_unnoticed():
 
     A wider limit lets through what no test has tried, a narrower one refuses recorded trials.
     """
-    configs = {**SECTIONS, **OTHER_SECTIONS}
-    for slot in registry.SLOTS:
+    configs = {**LANGUAGE.sections, **OTHER_SECTIONS}
+    for slot in registry.slots():
         for name in registry.names(slot):
             technique = registry.get(slot, name)
             if technique.module.startswith("ablate."):

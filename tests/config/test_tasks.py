@@ -11,10 +11,10 @@ from ablate.config.identity import make_trial
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS, BITS_PER_BYTE, PERPLEXITY, Metric
 from ablate.config.resolve import resolve
-from ablate.config.sections import FIXED_VOCABULARY
 from ablate.config.tasks import task
 from ablate.errors import ConfigError
 from ablate.lm.data.published import PUBLISHED
+from ablate.lm.sections import FIXED_VOCABULARY
 
 ACCURACY = Metric("accuracy", better="higher")
 

@@ -111,7 +111,7 @@ def broken(tmp_path):
 
 
 def _forget_broken() -> None:
-    for slot in registry.SLOTS:
+    for slot in registry.slots():
         registry._techniques.pop((slot, "broken"), None)
 
 
@@ -142,6 +142,6 @@ def test_the_files_technique_is_loaded_once(broken):
 
 
 def test_every_contract_says_what_it_promises():
-    for slot in registry.SLOTS:
+    for slot in registry.slots():
         assert len(contracts(slot)) > 4
         assert all(check.promise(contract).endswith(".") for contract in contracts(slot))

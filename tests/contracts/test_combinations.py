@@ -17,8 +17,9 @@ from ablate.config import registry
 from ablate.config.identity import Parent
 from ablate.config.registry import EXACT
 from ablate.config.resolve import resolve
-from ablate.config.tasks import ENCODER_DECODER, EVALUATION, PAIRS, TEXT
+from ablate.config.tasks import EVALUATION
 from ablate.errors import CombinationError
+from ablate.lm.kinds import ENCODER_DECODER, LANGUAGE, PAIRS, TEXT
 from ablate.lm.model.sites import sites_of
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
@@ -116,11 +117,11 @@ def _decoders() -> list[str]:
 
 
 TEXT_SLOTS: Slots = {
-    **{slot: registry.names(slot) for slot in registry.LANGUAGE_SLOTS},
+    **{slot: registry.names(slot) for slot in LANGUAGE.slots},
     "evaluator": _readers(TEXT),
 }
 PAIR_SLOTS: Slots = {
-    **{slot: registry.names(slot) for slot in registry.SLOTS},
+    **{slot: registry.names(slot) for slot in registry.slots()},
     "backbone": _decoders(),
     "evaluator": _readers(PAIRS),
 }

@@ -16,7 +16,7 @@ VALUES = {
 }
 SUBJECTS = [
     Subject(slot, name, VALUES.get(name, {}))
-    for slot in registry.SLOTS
+    for slot in registry.slots()
     for name in registry.names(slot)
 ]
 EVERY = [

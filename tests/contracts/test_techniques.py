@@ -8,7 +8,7 @@ from ablate.commands.components import show_components
 from ablate.config import registry
 from ablate.config.fields import describe
 
-EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
+EVERY = [(slot, name) for slot in registry.slots() for name in registry.names(slot)]
 
 
 @pytest.fixture(params=EVERY, ids=[f"{slot}-{name}" for slot, name in EVERY])

@@ -7,10 +7,10 @@ import math
 
 import pytest
 
-from ablate.config.sections import CorpusConfig
 from ablate.lm.data.byte_counts import bits_per_byte, bytes_of_tokens
 from ablate.lm.data.corpus import Texts, open_corpus
 from ablate.lm.data.published import SPLITS
+from ablate.lm.sections import CorpusConfig
 
 LEVELS = ("word", "character", "byte", "bpe")
 

@@ -16,7 +16,6 @@ import pytest
 import torch
 
 from ablate.config.data_source import source_of
-from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
 from ablate.lm.data import encoded, sources, texts
 from ablate.lm.data.corpus import corpus_digest, open_corpus
@@ -25,6 +24,7 @@ from ablate.lm.data.grammar import generate as grammar
 from ablate.lm.data.grammar.built_in import BUILT_IN
 from ablate.lm.data.grammar.floor import log_probabilities
 from ablate.lm.data.published import PUBLISHED, SPLITS
+from ablate.lm.sections import CorpusConfig
 from ablate.store import files
 from ablate.store.files import stamp
 from tests.support.damage import as_new_process, flip_on_disk
@@ -392,7 +392,7 @@ def test_a_full_disk_leaves_nothing_behind(data, monkeypatch):
 
 OPEN = """
 import sys, time
-from ablate.config.sections import CorpusConfig
+from ablate.lm.sections import CorpusConfig
 from ablate.lm.data import encoded
 from ablate.lm.data.corpus import open_corpus
 {prepare}

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
 from ablate.lm.data.encoding import encode
+from ablate.lm.sections import CorpusConfig
 
 TEXTS = {
     "train": [" the cat sat \n", "\n", "The  cat\tran _\n"],

@@ -12,15 +12,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError, MissingDependency
 from ablate.lm.data import from_bytes
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.data.from_bytes import LETTERS, bytes_of, encode_byte_pairs, encode_bytes, tokens_of
 from ablate.lm.data.published import SPLITS
 from ablate.lm.data.texts import FolderText
-from ablate.lm.data.travel import receive, send
+from ablate.lm.sections import CorpusConfig
 from ablate.store.store import Store
+from ablate.trial.travel import receive, send
 
 HARD = {
     "train": "the cat  sat\n\n\tthe\r\ncat <eos> naïve \x00 \u2028 æ 東京 🙂\nthe cat sat \n",
@@ -127,7 +127,7 @@ def test_only_the_training_text_is_learned_from():
 LEARN = """
 import sys
 from ablate.lm.data.corpus import corpus_digest
-from ablate.config.sections import CorpusConfig
+from ablate.lm.sections import CorpusConfig
 print(corpus_digest(CorpusConfig(name=sys.argv[1], level="bpe", merges=90), sys.argv[2]))
 """
 

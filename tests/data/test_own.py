@@ -10,12 +10,12 @@ import pytest
 from pyarrow import parquet
 
 from ablate.config.data_source import described, source_of
-from ablate.config.sections import CorpusConfig
 from ablate.errors import ConfigError, CorpusError
 from ablate.lm.data import own
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.data.published import SPLITS
 from ablate.lm.data.sources import verify
+from ablate.lm.sections import CorpusConfig
 
 LINES = [f"word{number} is line {number}" for number in range(100)]  # each has four words
 

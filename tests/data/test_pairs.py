@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from ablate.config.data_source import source_of
-from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.errors import CorpusError
-from ablate.lm.data import travel
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.data.grammar import translation as grammar
 from ablate.lm.data.published import SPLITS
 from ablate.lm.data.tokenize import sentence_of
+from ablate.lm.sections import CorpusConfig, PairsConfig
 from ablate.store.store import Store
+from ablate.trial import travel
 
 SOURCES = {
     "train": ["the red cat sleeps.", "a Dog, the cat", "the red dog", "cat cat cat cat cat cat"],

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.errors import CorpusError
 from ablate.lm.data import sources
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS, Published
 from ablate.lm.data.texts import BUILT_IN, find_text
+from ablate.lm.sections import CorpusConfig, PairsConfig
 from ablate.store import files
 
 

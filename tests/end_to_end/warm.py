@@ -47,7 +47,7 @@ def serve() -> None:
         plots.get(name)
     for kind in static.KINDS:  # as every study that ends does: matplotlib loads most when it draws
         static.written(style.figure(1, 1)[0], kind)
-    for slot in registry.SLOTS:
+    for slot in registry.slots():
         for name in registry.names(slot):
             registry.get(slot, name)
     loaded = (optuna, ray.tune, torch, ablate, scipy)

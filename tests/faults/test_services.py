@@ -27,7 +27,6 @@ from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
 from ablate.engine.run import RunOptions, run_study
 from ablate.errors import DamagedError, HeldError, StoreError
-from ablate.lm.data import travel
 from ablate.lm.data.corpus import corpus_digest
 from ablate.store import journal as journals
 from ablate.store import lease, study_record
@@ -37,6 +36,7 @@ from ablate.store.workspace import open_workspace
 from ablate.study.designs import table
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
+from ablate.trial import travel
 from ablate.trial.run import TrialRun
 from tests.support import lab, small_studies
 
@@ -292,13 +292,13 @@ def test_a_store_that_is_away_for_a_moment(tmp_path, monkeypatch) -> None:
 
 FULL = """
 import os, sys
-from ablate.lm.data import travel
+from ablate.trial import travel
 from ablate.store.store import Store
 
 parcel = {"asked": ["folder:/not/here", "word", False, 1], "key": sys.argv[2]}
 parcel |= {"encoded": True, "files": []}
 folder = travel.receive(parcel, Store(sys.argv[1]))
-from ablate.config.sections import CorpusConfig
+from ablate.lm.sections import CorpusConfig
 from ablate.lm.data.corpus import open_corpus
 found = open_corpus(CorpusConfig(name="folder:/not/here"), folder)
 print(folder, found.num_words)
@@ -307,8 +307,8 @@ print(folder, found.num_words)
 
 def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
     """A tiny mount: root ignores permissions."""
-    from ablate.config.sections import CorpusConfig
     from ablate.lm.data.corpus import open_corpus
+    from ablate.lm.sections import CorpusConfig
 
     full, store = tmp_path / "full", Store(str(tmp_path / "store"))
     full.mkdir()
@@ -331,7 +331,7 @@ def test_a_worker_whose_disk_is_full(tmp_path: Path, data: str, report) -> None:
 
 
 def test_a_host_without_any_room_says_so(tmp_path, data, monkeypatch) -> None:
-    from ablate.config.sections import CorpusConfig
+    from ablate.lm.sections import CorpusConfig
 
     store = Store(str(tmp_path / "store"))
     parcel = travel.send(CorpusConfig(), data, store)

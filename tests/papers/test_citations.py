@@ -50,7 +50,7 @@ def test_an_analysis_cites_what_its_paper_has(name, cited):
     assert import_module(f"ablate.lm.analysis.{name}").ANALYSIS.equation == cited
 
 
-@pytest.mark.parametrize("slot", registry.SLOTS)
+@pytest.mark.parametrize("slot", registry.slots())
 def test_no_technique_cites_an_equation_that_its_paper_has_not(slot):
     for name in registry.names(slot):
         technique = registry.get(slot, name)

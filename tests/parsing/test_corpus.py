@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from ablate.config.data_source import source_of
-from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
 from ablate.lm.data import sources, travel
 from ablate.lm.data.corpus import corpus_digest, open_corpus
@@ -18,6 +17,7 @@ from ablate.lm.parsing.candidates import candidates_folder, make_candidates
 from ablate.lm.parsing.corpus import read_splits
 from ablate.lm.parsing.n_best import read_candidates
 from ablate.lm.parsing.trees import linearised
+from ablate.lm.sections import CorpusConfig
 from ablate.store.store import Store
 from tests.support import places
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ablate.config import fields, registry
-from ablate.config.resolve import SECTIONS
 from ablate.errors import SpaceError
+from ablate.lm.kinds import LANGUAGE
 from ablate.space.check import problems
 from ablate.space.space import load
 from tests.support.spaces import DOC, MOS, Written, Wrong, text_of, written
@@ -46,8 +46,8 @@ def wrong_in_registry(name: str) -> Iterator[Wrong]:
 
 def _config(field: str, values: dict[str, Any]) -> tuple[type, str]:
     room, name, *_ = field.split(".")
-    if room in SECTIONS:
-        return SECTIONS[room], room
+    if room in LANGUAGE.sections:
+        return LANGUAGE.sections[room], room
     technique = name if room == "regularizer" else values[room]
     return registry.get(room, technique).config, f"{room} {technique}"
 

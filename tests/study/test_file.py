@@ -13,8 +13,8 @@ import pytest
 
 from ablate.config.fields import describe
 from ablate.config.registry import get
-from ablate.config.resolve import SECTIONS
 from ablate.errors import AblateError, CombinationError, ConfigError, StudyError, TechniqueError
+from ablate.lm.kinds import LANGUAGE
 from ablate.study.file import load
 from ablate.study.plan import make_plan
 
@@ -72,7 +72,7 @@ def with_value(name: str, value: str) -> str:
 def techniques() -> dict[str, type]:
     """Every config of the good study, by the prefix of its values."""
     chosen = {"backbone": "lstm", "head": "doc", "optimizer": "nt_asgd"}
-    result = dict(SECTIONS)
+    result = dict(LANGUAGE.sections)
     result |= {slot: get(slot, name).config for slot, name in chosen.items()}
     result["regularizer.weight_drop"] = get("regularizer", "weight_drop").config
     return result

@@ -16,11 +16,11 @@ from ablate.errors import CombinationError, ConfigError, CorpusError, TechniqueE
 from ablate.lm.analysis import learning_curve
 from ablate.lm.analysis.learning_curve import LearningCurveOptions
 from ablate.lm.analysis.subject import Subject
-from ablate.lm.data import travel
 from ablate.store import journal as journals
 from ablate.store.store import Store
 from ablate.study.file import load
 from ablate.study.plan import make_plan
+from ablate.trial import travel
 from tests.support.tables import written
 from tests.test_adding import FILES
 

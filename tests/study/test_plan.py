@@ -20,9 +20,9 @@ from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
 from ablate.config.metrics import BITS_PER_BYTE
 from ablate.config.resolve import resolve
-from ablate.config.sections import CorpusConfig
 from ablate.errors import AblateError, ConfigError, StudyError
 from ablate.lm.data.corpus import charged
+from ablate.lm.sections import CorpusConfig
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
 from ablate.study.chains import confirm_search

@@ -17,9 +17,9 @@ from ablate import papers, run
 from ablate.commands.plan import show_plan
 from ablate.config import data_source
 from ablate.config.resolve import resolve
-from ablate.config.sections import CorpusConfig
 from ablate.lm.data.texts import BUILT_IN
 from ablate.lm.model.assemble import count_parameters
+from ablate.lm.sections import CorpusConfig
 from ablate.space import space
 from ablate.store import journal as journals
 from ablate.store.replication import MIN_SEARCHES

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from ablate.config import streams
-from ablate.config.sections import CorpusConfig
 from ablate.lm.data.corpus import open_corpus
+from ablate.lm.sections import CorpusConfig
 from ablate.lm.training.sentence_pairs import Pairs
 from ablate.lm.training.stream import Stream
 from ablate.lm.training.training import Training

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ablate.errors import StoreError, StudyError
-from ablate.lm.data import travel
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.store.store import Store
+from ablate.trial import travel
 from ablate.tune.cluster import parcel
 
 
@@ -104,7 +104,7 @@ def test_a_package_in_a_package_travels(tmp_path: Path) -> None:
 def test_a_corpus_reaches_a_host_that_lacks_its_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.config.sections import CorpusConfig
+    from ablate.lm.sections import CorpusConfig
 
     text, store = tmp_path / "text", Store(str(tmp_path / "store"))
     _write(text, "train.txt", "valid.txt", "test.txt")
@@ -125,8 +125,8 @@ def test_a_corpus_reaches_a_host_that_lacks_its_text(
 def test_a_corpus_damaged_on_the_way_is_not_used(
     tmp_path: Path, data: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.config.sections import CorpusConfig
     from ablate.lm.data import encoded
+    from ablate.lm.sections import CorpusConfig
 
     store = Store(str(tmp_path / "store"))
     sent = travel.send(CorpusConfig(), data, store)

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ablate.commands.doctor.finding import FAIL, OK, Finding, first_cause
 from ablate.commands.doctor.machine import existing
+from ablate.config.plugins import plugins
 from ablate.errors import RecordError, StoreError
 from ablate.record import quiet
 from ablate.record.client import connected, status_of
@@ -157,9 +158,7 @@ def _sqlite(file: Path, if_damaged: str) -> Finding:
 
 def corpora(workspace: Workspace) -> Iterator[Finding]:
     """The corpora that are here, and those that differ from the published texts."""
-    from ablate.lm.data import sources
-
-    listed = sources.listing(workspace.data)
+    listed = [corpus for plugin in plugins() for corpus in plugin.corpora(workspace.data)]
     damaged = [corpus.name for corpus in listed if corpus.state == "damaged"]
     for name in damaged:
         again = f"`ablate data get {name}` fetches it again."

@@ -64,7 +64,7 @@ from ablate.config import fields
 from ablate.config.config import CONTENTS, VERSION
 from ablate.config.identity import StageName
 from ablate.config.metrics import PERPLEXITY, Metric
-from ablate.config.resolve import SECTIONS
+from ablate.config.resolve import kind_of
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
 from ablate.record.mirror.arms import (
@@ -83,12 +83,17 @@ from ablate.store.outcome import Status
 # A run recorded before the last two were stored pairs only with runs of that time.
 PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "processes", "sources")
-NEUTRAL = {  # fields that cannot change the result of a trial
-    f"{section}.{info.name}"
-    for section, config in SECTIONS.items()
-    for info in fields.describe(config)
-    if not info.limits.identity
-}
+
+
+@cache
+def _neutral_fields() -> frozenset[str]:
+    """Fields that cannot change the result of a trial that names no task."""
+    return frozenset(
+        f"{section}.{info.name}"
+        for section, config in kind_of({}).sections.items()
+        for info in fields.describe(config)
+        if not info.limits.identity
+    )
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ def _neutral(db: Any, columns: Sequence[str]) -> set[str]:
     """
     listed = db.execute("SELECT DISTINCT neutral FROM _trials WHERE neutral != ''").fetchall()
     said = {name for (names,) in listed for name in names.split(", ")}
-    return NEUTRAL | said | {c for c in columns if f"{c} {CONTENTS}" in columns}
+    return {*_neutral_fields()} | said | {c for c in columns if f"{c} {CONTENTS}" in columns}
 
 
 def _field_of(column: str) -> str:

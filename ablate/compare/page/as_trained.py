@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.compare.judged import Judged
-from ablate.config.registry import LISTED_SLOTS
+from ablate.config.registry import listed_slots
 from ablate.store.study_record import ArmRecord
 
 Values = Mapping[str, Any]
@@ -104,5 +104,5 @@ def _difference(config: Values, reference: Values) -> dict[str, str]:
 
 def _techniques(config: Values) -> set[str]:
     """`regularizer.dropout`: those of listed slots, of which a config may have any number."""
-    listed = (name.split(".") for name in config if name.split(".")[0] in LISTED_SLOTS)
+    listed = (name.split(".") for name in config if name.split(".")[0] in listed_slots())
     return {".".join(parts[:2]) for parts in listed}

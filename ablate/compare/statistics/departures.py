@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ablate.config.resolve import SINGLE_SLOTS
+from ablate.config.registry import single_slots
 from ablate.config.tasks import COUNTING
 from ablate.errors import SpaceError
 from ablate.space import space as spaces
@@ -33,7 +33,7 @@ def departure(record: StudyRecord, arm: ArmRecord, trained: Journal | None) -> s
     config = trained.config
     own = {key.partition("[")[0] for key in arm.changes}
     found = [each for each in _departures(paper, config) if each[0] not in own]
-    found.sort(key=lambda each: each[0] not in SINGLE_SLOTS)  # a technique before its fields
+    found.sort(key=lambda each: each[0] not in single_slots())  # a technique before its fields
     return next((f"{name} {ours}, not {theirs}" for name, ours, theirs in found), "")
 
 
@@ -51,7 +51,7 @@ def _departures(
 
 def _is_of_another(name: str, paper: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
     slot = name.partition(".")[0]
-    return slot in SINGLE_SLOTS and not same(paper.get(slot), config.get(slot))
+    return slot in single_slots() and not same(paper.get(slot), config.get(slot))
 
 
 def _off(value: Any) -> bool:

@@ -19,7 +19,7 @@ from ablate.errors import ConfigError, unknown
 
 Cell = str | int | float | None
 Draw = Callable[[Any], None]  # onto a matplotlib Axes
-NO_ANALYSES = ("__init__", "drawing", "subject", "writing")  # files of this folder
+NO_ANALYSES = ("__init__", "drawing", "of_study", "subject", "writing")  # files of this folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ablate.config.data_source import source_of
+from ablate.config.data_source import DataConfig, source_of
 from ablate.config.identity import digest
-from ablate.config.sections import CorpusConfig, DataConfig, PairsConfig
 from ablate.config.streams import derived_seed
 from ablate.errors import CorpusError
 from ablate.lm.data import byte_counts, encoded, from_bytes
@@ -29,6 +28,7 @@ from ablate.lm.data.encoding import EOS, EncodedText, encode
 from ablate.lm.data.pairs import Pairs
 from ablate.lm.data.published import PUBLISHED, SPLITS
 from ablate.lm.data.texts import GrammarText, Text, find_text
+from ablate.lm.sections import CorpusConfig, PairsConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

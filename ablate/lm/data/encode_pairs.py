@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ablate.config.sections import PairsConfig
 from ablate.errors import CorpusError
 from ablate.lm.data.byte_counts import spelled
 from ablate.lm.data.encoding import EOS, UNKNOWN
 from ablate.lm.data.pair_texts import Sides
 from ablate.lm.data.tokenize import in_units, learn_units, tokens_of
+from ablate.lm.sections import PairsConfig
 
 EOS_ID, UNKNOWN_ID = 0, 1  # their places in every vocabulary
 SIDES = ("source", "target")

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ablate.config.data_source import FROM_DRIVER, Damaged
 from ablate.errors import CorpusError
 from ablate.lm.data.texts import writing
 from ablate.store.arrow import as_arrow
@@ -42,7 +43,6 @@ TOKENS, VOCABULARY, FLOOR = "tokens.arrow", "vocabulary.arrow", "floor.arrow"
 SOURCE_VOCABULARY, TEXTS = "source_vocabulary.arrow", "texts.arrow"
 SEAL = "seal.json"
 FILES = (TOKENS, VOCABULARY, SOURCE_VOCABULARY, TEXTS, FLOOR, SEAL)
-FROM_DRIVER = "from_driver.json"  # marks a folder with one corpus, encoded on another host
 ABANDONED_SECONDS = 3600  # after which the writer of a partial folder is assumed to be dead
 TRIES = 5  # without locks, a process may remove what another has just repaired
 
@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Streams = Mapping[str, np.ndarray]  # by split; of pairs, by split and side
-
-
-class Damaged(Exception):
-    """An encoded corpus differs from what was written."""
 
 
 @dataclass(frozen=True)

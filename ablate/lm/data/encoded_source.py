@@ -13,7 +13,7 @@ import numpy as np
 
 from ablate.config.data_source import C, DataSource
 from ablate.lm.data import encoded
-from ablate.lm.data.texts import changed, without_cache
+from ablate.lm.data.texts import changed, published_files, without_cache
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,6 +58,7 @@ class EncodedCorpus:
 class EncodedSource(DataSource[C]):
     """Finds a text, and encodes the text unless an encoding is there."""
 
+    copied_by = "ablate.lm.data.encoded:copy_into"
     makes: type[EncodedCorpus]
 
     @abstractmethod
@@ -133,3 +134,21 @@ class EncodedSource(DataSource[C]):
     def encoding(self) -> Path:
         """Return the encoding's folder, which is named after its key: workers need no text."""
         return self.encoded().folder
+
+    def to_fetch(self) -> str:
+        """Say which published corpus is missing here, and how to get it.
+
+        What is known of it without its text is enough for a plan, and not for a trial.
+        """
+        folder = self.folder or Path()
+        files = published_files(self.config.name, folder)
+        if files is None or all(files.path(part).is_file() for part in files.corpus.files):
+            return ""
+        if (folder / "encoded" / self.key(self.text()) / encoded.SEAL).is_file():
+            return ""  # whoever deleted the text has its tokens
+        return f"the corpus {self.config.name} is not fetched yet: {files.remedy}"
+
+    def encoded_files(self) -> list[Path]:
+        """Return the files of the encoding; the seal comes last."""
+        folder = self.encoding()
+        return [folder / name for name in encoded.FILES if (folder / name).exists()]

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.config.sections import CorpusConfig
 from ablate.errors import CorpusError
+from ablate.lm.sections import CorpusConfig
 
 EOS, UNKNOWN = "<eos>", "<unk>"
 Tokens = NDArray[np.int32]

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ablate.config.sections import PairsConfig
 from ablate.errors import CorpusError, unknown
 from ablate.lm.data.published import PUBLISHED, PUBLISHED_PAIRS, SPLITS
 from ablate.lm.data.texts import (
@@ -29,6 +28,7 @@ from ablate.lm.data.texts import (
     cached_sha256,
     custom_folder,
 )
+from ablate.lm.sections import PairsConfig
 
 SOURCE, TARGET = "src", "tgt"  # endings of a user's files
 Sides = tuple[list[str], list[str]]  # source sentences, and their targets

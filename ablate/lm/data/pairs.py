@@ -19,7 +19,6 @@ import numpy as np
 
 from ablate.config import fields
 from ablate.config.identity import digest
-from ablate.config.sections import PairsConfig
 from ablate.lm.data import byte_counts, encoded
 from ablate.lm.data.encode_pairs import EOS_ID, SIDES, UNKNOWN_ID, encode_pairs, stream_name
 from ablate.lm.data.encoded_source import EncodedCorpus, EncodedSource
@@ -27,6 +26,7 @@ from ablate.lm.data.pair_texts import PairText, find_pairs
 from ablate.lm.data.published import SPLITS
 from ablate.lm.data.texts import PAIRS
 from ablate.lm.data.tokenize import MARK, sentence_of, tokens_of
+from ablate.lm.sections import PairsConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

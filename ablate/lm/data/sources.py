@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ablate.config.data_source import source_of
-from ablate.config.sections import CorpusConfig, DataConfig, PairsConfig
 from ablate.errors import CorpusError, unknown
 from ablate.lm.data import encoded, own
 from ablate.lm.data.pair_texts import SOURCE, find_pairs
@@ -31,10 +30,12 @@ from ablate.lm.data.texts import (
     expanded,
     find_text,
     own_folder,
+    published_files,
     sha256,
     without_cache,
     writing,
 )
+from ablate.lm.sections import CorpusConfig, PairsConfig
 from ablate.store.files import PARTIAL, partial_file, replace_synced
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, total bytes if known
@@ -71,29 +72,6 @@ def listing(folder: str | Path) -> list[Listed]:
     return [*listed, *imported]
 
 
-def _published(name: str, folder: Path) -> PublishedText | None:
-    """Return the files of a published corpus, or None if `name` is another one."""
-    corpus = {**PUBLISHED, **PUBLISHED_PAIRS}.get(name)
-    return None if corpus is None else PublishedText(corpus, folder)
-
-
-def to_fetch(config: DataConfig, folder: str | Path) -> str:
-    """Say which corpus is missing that a section names, and how to get it; empty if none is.
-
-    What is known of a published corpus without its text is enough for a plan, and not for a trial.
-    """
-    if not isinstance(config, CorpusConfig | PairsConfig):
-        return ""
-    files = _published(config.name, Path(folder))
-    if files is None or all(files.path(part).is_file() for part in files.corpus.files):
-        return ""
-    source: Any = source_of(config, folder)
-    seal = Path(folder) / "encoded" / source.key(source.text()) / encoded.SEAL
-    if seal.is_file():  # whoever deleted the text has its tokens
-        return ""
-    return f"the corpus {config.name} is not fetched yet: {files.remedy}"
-
-
 def fetched() -> list[str]:
     """List the corpora that `get` gets."""
     return [*PUBLISHED, *PUBLISHED_PAIRS]
@@ -108,7 +86,7 @@ def get(
     """Get the corpus's files into the data folder, unless they are there; return their paths."""
     if name in BUILT_IN:
         return {}
-    text = _published(name, Path(folder))
+    text = published_files(name, Path(folder))
     if text is None:
         _check_known(name)
         raise CorpusError(
@@ -127,7 +105,7 @@ def get(
 
 def verify(name: str, folder: str | Path) -> dict[str, str]:
     """Return the hashes of the corpus's files; an error names a wrong one."""
-    files = _published(name, Path(folder))
+    files = published_files(name, Path(folder))
     if files is not None:
         for part in files.corpus.files:
             files.check(part)

@@ -221,6 +221,12 @@ class PublishedText:
             )
 
 
+def published_files(name: str, folder: Path) -> PublishedText | None:
+    """Return the files of a published corpus, or None if `name` is another one."""
+    corpus = {**PUBLISHED, **PUBLISHED_PAIRS}.get(name)
+    return None if corpus is None else PublishedText(corpus, folder)
+
+
 @dataclass(frozen=True)
 class TextInParts(PublishedText):
     """A published text whose splits are parts of its files."""

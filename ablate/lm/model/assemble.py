@@ -12,9 +12,8 @@ import torch
 
 from ablate.config import registry
 from ablate.config.config import Config
-from ablate.config.sections import TrainingConfig
-from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError, MissingDependency, needs
+from ablate.lm.kinds import TEXT
 from ablate.lm.model.cap import check_cap
 from ablate.lm.model.encoder_decoder import EncoderDecoder
 from ablate.lm.model.ensemble import Together
@@ -28,6 +27,7 @@ from ablate.lm.model.sites import check_sites
 from ablate.lm.model.slots import Attention, Backbone
 from ablate.lm.model.width import check_base_width, scale_by_width
 from ablate.lm.model.windows import check_windows
+from ablate.lm.sections import TrainingConfig
 
 
 @dataclass(frozen=True)

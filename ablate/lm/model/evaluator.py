@@ -16,8 +16,8 @@ import numpy as np
 from torch import Tensor
 
 from ablate.config.metrics import perplexity
-from ablate.config.tasks import TEXT
 from ablate.errors import CombinationError
+from ablate.lm.kinds import TEXT
 from ablate.lm.model.flow import PairText, TrainingText
 from ablate.lm.model.language_model import LanguageModel
 from ablate.lm.model.ngram import Counts

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.config.sections import PairTrainingConfig, TrainingConfig
 from ablate.lm.model.language_model import LanguageModel
 from ablate.lm.model.loss import Loss
 from ablate.lm.model.regularizer import Regularizer, num_passes
+from ablate.lm.sections import PairTrainingConfig, TrainingConfig
 
 FORWARD_PASSES = 3  # of work in a training step, about: the backward pass takes two
 BACKWARD = 4  # operations for each trained parameter and token: the gradients of both factors

@@ -7,9 +7,9 @@ from typing import Any
 
 from ablate.config import fields, registry
 from ablate.config.config import Config
-from ablate.config.sections import TrainingConfig
 from ablate.errors import CombinationError
 from ablate.lm.model.slots import Backbone
+from ablate.lm.sections import TrainingConfig
 
 STRIDE, WINDOW = "stride", "window"  # ends of the names of fields that belong together
 ADAPTING = ("evaluator.dynamic", "evaluator.monte_carlo")  # whose windows are part of every id

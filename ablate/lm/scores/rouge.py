@@ -60,11 +60,6 @@ def signature(tokenizer: str = UNICODE) -> str:
     return f"F1|case:lc|stem:no|tok:{tokenizer}|rouge-score:{version('rouge-score')}"
 
 
-def counts_as_lin(signature: str) -> bool:
-    """Return whether scores with this signature count the same words as Lin's program."""
-    return f"|tok:{LIN}|" in signature
-
-
 def _scorer(tokenizer: str) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from ablate.config import registry
 from ablate.config.fields import build, describe
-from ablate.config.registry import LISTED_SLOTS, Technique
+from ablate.config.registry import Technique
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.config.tasks import ENCODER_DECODER, TEXT
+from ablate.lm.kinds import ENCODER_DECODER, TEXT
 from ablate.lm.model.assemble import assemble
 from ablate.lm.model.masks import OFF, Chance, Masks
 from ablate.lm.model.sentences import PairBatch, forced, pair_batch
+from ablate.lm.slots import LANGUAGE_SLOTS, LISTED_SLOTS
 
 VOCABULARY = 23
 WIDTH = 8  # of word vectors and layers, so that a tied head fits
@@ -225,7 +226,7 @@ class Subject:
     def reads_pairs(self) -> bool:
         """Return whether the technique belongs to models that read pairs of sentences."""
         readers = getattr(self.technique.build, "reads", frozenset({TEXT}))
-        return self.slot not in registry.LANGUAGE_SLOTS or TEXT not in readers
+        return self.slot not in LANGUAGE_SLOTS or TEXT not in readers
 
 
 def require(holds: bool, problem: str) -> None:

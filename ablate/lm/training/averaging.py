@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from ablate.config.sections import UpdatesConfig
+from ablate.lm.sections import UpdatesConfig
 
 
 def share_of(update: int, decay: float) -> float:

@@ -10,11 +10,11 @@ import torch
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import perplexity
-from ablate.config.sections import NgramConfig
 from ablate.errors import ConfigError
 from ablate.lm.data.corpus import open_corpus
 from ablate.lm.model import ngram
 from ablate.lm.model.evaluator import Reading
+from ablate.lm.sections import NgramConfig
 from ablate.lm.training.evaluation import metrics_beside, per_byte, per_character
 from ablate.trial.checkpoint import weights_digest
 from ablate.trial.task import AtOnce, Conclusion, Place, splits_of

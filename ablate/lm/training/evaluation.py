@@ -21,6 +21,7 @@ from ablate.lm.data.corpus import AnyCorpus, open_corpus
 from ablate.lm.model.evaluator import Evaluator, Pieces, Reading
 from ablate.lm.model.flow import TrainingText
 from ablate.lm.model.language_model import LanguageModel, num_parameters
+from ablate.lm.model.native import library
 from ablate.lm.model.reading import losses, tokens_on
 from ablate.lm.model.regularizer import Regularizer
 from ablate.lm.training.finished import finished
@@ -163,6 +164,7 @@ class Evaluation:
 
     def __init__(self, trial: Trial, place: Place) -> None:
         torch.set_num_threads(trial.threads)
+        self._uses = library.uses()
         self.trial = trial
         corpus = open_corpus(trial.config.corpus, place.data, trial.seed)
         shared = (corpus, trial.device, trial.config)
@@ -173,6 +175,11 @@ class Evaluation:
         self.reading = reading_of(trial, corpus, models, regularizers, self.pieces)
         self.conclusion: Conclusion | None = None
         self.seconds = 0.0
+
+    @property
+    def computed_by(self) -> list[str]:
+        """What has computed the models' work, for records."""
+        return library.computed_by(self._uses)
 
     @property
     def finished(self) -> bool:

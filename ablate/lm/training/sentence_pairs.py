@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from ablate.config.identity import Trial
-from ablate.config.sections import PairTrainingConfig
 from ablate.config.streams import Streams
 from ablate.lm.model.flow import PairText, State
 from ablate.lm.model.language_model import LanguageModel
 from ablate.lm.model.sentences import forced, lengths_of, pair_batch, pairs_nll, shuffled
+from ablate.lm.sections import PairTrainingConfig
 from ablate.lm.training.updates import Part, Update
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ablate.config.identity import Trial
-from ablate.config.sections import TrainingConfig
 from ablate.config.streams import Streams
 from ablate.errors import CorpusError
 from ablate.lm.data.batches import (
@@ -27,6 +26,7 @@ from ablate.lm.data.corpus import Corpus
 from ablate.lm.model.fast.precision import full
 from ablate.lm.model.flow import State
 from ablate.lm.model.language_model import LanguageModel
+from ablate.lm.sections import TrainingConfig
 from ablate.lm.training.evaluation import rows_nll
 from ablate.lm.training.updates import Part, Update
 

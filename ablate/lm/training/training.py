@@ -19,14 +19,15 @@ from ablate.config.config import Config
 from ablate.config.identity import OFF, Role, Trial
 from ablate.config.metrics import perplexity
 from ablate.config.streams import Streams
-from ablate.config.tasks import PAIRS
 from ablate.errors import CombinationError
 from ablate.lm.data.corpus import AnyCorpus, open_corpus
+from ablate.lm.kinds import PAIRS
 from ablate.lm.model.assemble import check_packages
 from ablate.lm.model.fast.precision import products_in
 from ablate.lm.model.flow import Pass, State
 from ablate.lm.model.language_model import is_auxiliary
 from ablate.lm.model.masks import Chance, Masks, SiteRecorder
+from ablate.lm.model.native import library
 from ablate.lm.model.operations import per_training_token
 from ablate.lm.model.regularizer import Regularizer, num_passes
 from ablate.lm.model.sites import check_sites
@@ -50,6 +51,7 @@ class Training:
 
     def __init__(self, trial: Trial, place: Place) -> None:
         torch.set_num_threads(trial.threads)
+        self._uses = library.uses()
         self.trial = trial
         self.config: Config = trial.config
         self.corpus: AnyCorpus = open_corpus(self.config.corpus, place.data, trial.seed)
@@ -108,7 +110,8 @@ class Training:
     @property
     def computed_by(self) -> list[str]:
         """In which other ways than eagerly updates were computed, for records."""
-        return [] if self.compiled is None else self.compiled.computed_by
+        own = [] if self.compiled is None else self.compiled.computed_by
+        return [*library.computed_by(self._uses), *own]
 
     @property
     def not_compiled(self) -> str | None:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ablate import errors
+from ablate.config.plugins import plugins
 from ablate.store.files import cpuinfo
 
 DISTRIBUTIONS = {"ablate": errors.DISTRIBUTION}  # named otherwise than what is imported
 PACKAGES = ("ablate", "torch", "numpy", "safetensors", "pyarrow", "ray", "optuna", "mlflow")
-KERNELS = ("native/*.cpp", "native/*.h")  # their sources, in `ablate/lm/model`
 # What a processor computes with, of all that Linux lists.
 SETS = ("sse4_2", "fma", "avx", "asimd", "sve", "amx", "bf16", "i8mm", "f16c")
 GIT_SECONDS = 5.0  # after which a slow disk's commit is not recorded
@@ -90,9 +90,13 @@ def _listed(name: str) -> str:
 
 
 def kernels() -> str:
-    """The digest of the sources of ablate's kernels."""
-    folder = Path(errors.__file__).parent / "lm" / "model"
-    files = sorted(file for pattern in KERNELS for file in folder.glob(pattern))
+    """The digest of the sources that plug-ins compile when they are needed."""
+    files = sorted(
+        file
+        for plugin in plugins()
+        for pattern in plugin.native
+        for file in plugin.folder.glob(pattern)
+    )
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

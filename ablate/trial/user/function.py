@@ -28,10 +28,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.config.data_source import source_of
+from ablate.config.data_source import DataConfig, source_of
 from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric, is_usable
-from ablate.config.sections import DataConfig
 from ablate.config.streams import Streams
 from ablate.errors import TrialError, nearest
 from ablate.store.attempt import Kept

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from ablate.config.plugins import plugins
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED
 
@@ -90,11 +91,12 @@ def _failed_import(error: ImportError, file: Path, location: str) -> str:
         return f"{location}: ablate has no {misspelt[1]} now. Instead: {REMOVED[misspelt[1]]}."
     if misspelt:
         return unknown("word of ablate", misspelt[1], HOMES, location)
-    public = importlib.import_module("ablate.lm.components").__all__
+    slots = next(plugin.techniques for plugin in plugins() if plugin.techniques)
+    public = importlib.import_module(slots).__all__
     line = linecache.getline(str(file), line_of(error, file))
     names = [name for name in public if re.search(rf"import .*\b{name}\b", line)] or public
     why = error.msg.partition(" (")[0]
-    return f"{location}: {why}. Instead: from ablate.lm.components import {', '.join(names)}."
+    return f"{location}: {why}. Instead: from {slots} import {', '.join(names)}."
 
 
 def raised(error: BaseException, what: str, files: Sequence[str] = ()) -> TechniqueError:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.config.sections import TrainingConfig
+from ablate.lm.sections import TrainingConfig
 from ablate.lm.training.averaging import Averaging
 
 

@@ -17,6 +17,7 @@ from ablate.config import tasks
 from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
 from ablate.errors import ConfigError
+from ablate.lm.kinds import KINDS
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status, is_its_own
 from ablate.store.store import Store
@@ -64,7 +65,7 @@ study = Study(
 @pytest.fixture(autouse=True)
 def own_tasks(monkeypatch):
     # Other tests of this process may have left tasks of these names.
-    shipped = (tasks.LANGUAGE, tasks.NGRAM, tasks.ENCODER_DECODER)
+    shipped = KINDS
     monkeypatch.setattr(tasks, "_kinds", {kind.name: kind for kind in shipped})
 
 

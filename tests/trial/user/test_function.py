@@ -14,12 +14,12 @@ from ablate.config.identity import make_trial
 from ablate.config.metrics import Metric
 from ablate.config.resolve import resolve, resolve_near
 from ablate.config.tasks import task
-from ablate.lm.data.travel import receive_files, send_files
 from ablate.record.artifacts import config_toml
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
+from ablate.trial.travel import receive_files, send_files
 
 ACCURACY = Metric("accuracy", better="higher")
 

@@ -32,7 +32,6 @@ from torch import Tensor
 
 from ablate.config.metrics import ACCURACY
 from ablate.config.streams import Streams
-from ablate.config.tasks import COUNTS, TEXT
 from ablate.errors import CombinationError, CorpusError
 from ablate.lm.components import (
     Evaluator,
@@ -42,6 +41,7 @@ from ablate.lm.components import (
     register,
     setting,
 )
+from ablate.lm.kinds import COUNTS, TEXT
 from ablate.lm.model.evaluator import no_log_probs
 from ablate.lm.model.reading import sentence_log_probs, sentence_passes
 

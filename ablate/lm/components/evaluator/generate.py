@@ -15,7 +15,6 @@ from typing import final
 import numpy as np
 
 from ablate.config.metrics import BLEU, ROUGE_1, ROUGE_2, ROUGE_L
-from ablate.config.tasks import PAIRS
 from ablate.lm.components import (
     CombinationError,
     EncoderDecoder,
@@ -24,6 +23,7 @@ from ablate.lm.components import (
     register,
     setting,
 )
+from ablate.lm.kinds import PAIRS
 from ablate.lm.model.beam import Hypothesis, Search, written
 from ablate.lm.model.evaluator import no_log_probs
 from ablate.lm.model.flow import PairText

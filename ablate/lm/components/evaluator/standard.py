@@ -20,8 +20,8 @@ from typing import final
 import numpy as np
 
 from ablate.config.metrics import perplexity
-from ablate.config.tasks import PAIRS, TEXT
 from ablate.lm.components import Evaluator, LanguageModel, Reading, register, setting
+from ablate.lm.kinds import PAIRS, TEXT
 from ablate.lm.model.evaluator import mean_over_models
 from ablate.lm.model.reading import stream_log_probs
 from ablate.lm.model.sentences import pairs_log_probs

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ablate.config.sections import EmbeddingConfig
 from ablate.lm.components import (
     CombinationError,
     Draw,
@@ -32,6 +31,7 @@ from ablate.lm.components import (
     register,
     setting,
 )
+from ablate.lm.sections import EmbeddingConfig
 
 FILLING, START, END, UNKNOWN, EOS = range(5)  # the first symbols; letters come after them
 UNKNOWN_WORD = "<unk>"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import final
 
-from ablate.config.sections import EmbeddingConfig
 from ablate.lm.components import Shapes, register
 from ablate.lm.model.language_model import Embedding
+from ablate.lm.sections import EmbeddingConfig
 
 
 @register("words", "table")

@@ -8,7 +8,6 @@ from pathlib import Path
 from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.config.data_source import described, source_of
-from ablate.config.sections import CorpusConfig, PairsConfig
 from ablate.errors import ConfigError, CorpusError, unknown
 from ablate.lm.data import own, pair_texts, sources
 from ablate.lm.data.corpus import open_corpus
@@ -17,6 +16,7 @@ from ablate.lm.data.texts import GRAMMAR_TREES, custom_folder, find_text
 from ablate.lm.parsing.bracketing import first_and_best
 from ablate.lm.parsing.candidates import make_candidates
 from ablate.lm.parsing.n_best import JUDGED, SUFFIX, read_candidates
+from ablate.lm.sections import CorpusConfig, PairsConfig
 
 MEGABYTE = 1e6
 ACTIONS = ("list", "add", "get", "verify", "candidates")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate.commands import _options, _sentences
+from ablate.commands import _options
 from ablate.compare.formats import table_of, text
 from ablate.compare.statistics import computed, tokens
 from ablate.compare.statistics import paired as statistics
@@ -30,6 +30,7 @@ from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.config.resolve import kind_of
 from ablate.config.tasks import FUNCTION
 from ablate.errors import TrialError
+from ablate.lm.commands import _sentences
 from ablate.lm.data.corpus import Corpus, open_corpus
 from ablate.lm.data.pairs import Pairs
 from ablate.store import journal

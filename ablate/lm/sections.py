@@ -1,30 +1,15 @@
-"""A config's sections: corpus, embedding and training, and that of an n-gram model."""
+"""The sections of a language model's config: corpus, embedding and training, or n-grams."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from ablate.config.data_source import DataConfig
 from ablate.config.fields import setting
 
 # Published texts in which `<unk>` already stands for each word that the vocabulary lacks.
 FIXED_VOCABULARY = ("ptb", "wikitext-2", "wikitext-103")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """The section that says which data trials read, and how.
-
-    A subclass sets `reader` to the `DataSource` that reads the data, and may declare more settings.
-
-    Attributes:
-        name: Which data: `"corpus.name"` in a study.
-    """
-
-    # ablate's own readers stand here by name: they lie on a higher floor.
-    reader: ClassVar[Any]
-
-    name: str = setting("", doc="which data")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ablate.config.contents import digest_of_contents, files_of
-from ablate.config.data_source import source_of
-from ablate.config.sections import DataConfig
+from ablate.config.data_source import FROM_DRIVER, Damaged, DataConfig, named, source_of
 from ablate.errors import CorpusError, StoreError
-from ablate.lm.data import encoded
 from ablate.store.files import private_folder, write_whole
 from ablate.store.store import Store
 from ablate.store.workspace import as_folder
@@ -38,15 +36,15 @@ def send(config: DataConfig, folder: str, store: Store) -> dict[str, Any]:
     source = source_of(config, folder)
     sealed, files = source.encoding(), {_name(file, folder): file for file in source.files()}
     key = source.digest() if sealed is None else sealed.name
-    if sealed is not None and not store.exists(_key(key, encoded.SEAL)):
-        for file in (sealed / name for name in encoded.FILES):  # the seal comes last
-            if file.exists():
-                store.write_as_is(_key(key, file.name), file.read_bytes())
+    names = [file.name for file in source.encoded_files()]
+    if sealed is not None and not store.exists(_key(key, names[-1])):
+        for name in names:
+            store.write_as_is(_key(key, name), (sealed / name).read_bytes())
     for name, file in files.items():
         if not store.exists(_key(key, name)):
             store.write_as_is(_key(key, name), file.read_bytes())
-    parcel = {"asked": list(source.asked()), "key": key}
-    return {**parcel, "encoded": sealed is not None, "files": [*files]}
+    parcel = {"asked": list(source.asked()), "key": key, "files": [*files]}
+    return {**parcel, "copied_by": source.copied_by if sealed else None}
 
 
 def _name(file: Path, folder: str) -> str:
@@ -60,12 +58,13 @@ def receive(parcel: Mapping[str, Any], store: Store) -> str:
     key, errors = parcel["key"], []
     for folder in (data / "from_driver" / key for data in _folders()):
         try:
-            if parcel["encoded"]:
+            if parcel["copied_by"]:
+                copy_into: Any = named(parcel["copied_by"])
                 copied = folder / "encoded" / key
-                encoded.copy_into(copied, lambda name: store.read_as_is(_key(key, name)))
+                copy_into(copied, lambda name: store.read_as_is(_key(key, name)))
             _copy_files({_key(key, name): folder / name for name in parcel["files"]}, store)
-            write_whole(folder / encoded.FROM_DRIVER, json.dumps(parcel).encode())
-        except encoded.Damaged as error:
+            write_whole(folder / FROM_DRIVER, json.dumps(parcel).encode())
+        except Damaged as error:
             raise StoreError(
                 f"corpora/{key} in the store {store.uri} is damaged ({error}). Delete that folder "
                 "and run the study again: its driver writes the corpus again."
