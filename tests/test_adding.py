@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 from ablate.compare.formats import table_of_values
@@ -13,6 +16,10 @@ from tests.support import places
 
 PAGE = places.DOCS / "adding.md"
 BLOCKS = re.findall(r"```python\n(?!# file)(.*?)```", PAGE.read_text(), re.DOTALL)
+FILED = re.findall(
+    r"```(?:python|toml)\n# file: (wavelets\S+|pyproject\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL
+)
+PLUG_IN = {**dict(FILED), "wavelets/__init__.py": ""}
 FILES = dict(re.findall(r"```python\n# file: (\S+)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 
 
@@ -33,3 +40,29 @@ def _executed(block: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(block, names)
     return names
+
+
+def test_a_plug_in_is_found_once_it_is_installed(tmp_path):
+    """Its study, its task and its technique, in another process, as its user would."""
+    project, installed = tmp_path / "project", tmp_path / "installed"
+    for name, text in PLUG_IN.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    install = ("install", "--quiet", "--no-deps", "--no-build-isolation", "--target")
+    _ran("-m", "pip", *install, str(installed), str(project))
+    ablate, place = ("-m", "ablate"), ("--workspace", str(tmp_path / "workspace"))
+    known = {**os.environ, "PYTHONPATH": str(installed)}
+    assert "haar_levels" in _ran(*ablate, "studies", env=known)
+    assert "w times the mean squared difference" in _ran(
+        *ablate, "components", "regularizer", "smooth", env=known
+    )
+    table = _ran(*ablate, "study", "haar_levels", "--local", *place, env=known)
+    assert "5 levels" in table and "better" in table
+
+
+def _ran(*words: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=False, env=env
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -31,7 +31,9 @@ class Plugin:
 
     Attributes:
         package: The package itself. Its code is installed where trials run, and never sent there.
+            Its folders `search_spaces` and `studies`, if it has them, are found by name.
         kinds: The module whose `KINDS` are its kinds of task (`ablate.config.tasks.Kind`).
+        tasks: The modules that register tasks with `@task`.
         runners: What runs trials, `"module:Class"` by the name that records have.
         slots: The slots that it adds, in the order in which they are shown.
         listed_slots: Those of them that take any number of techniques.
@@ -49,6 +51,7 @@ class Plugin:
 
     package: str
     kinds: str = ""
+    tasks: tuple[str, ...] = ()
     runners: Mapping[str, str] = field(default_factory=dict)
     slots: tuple[str, ...] = ()
     listed_slots: tuple[str, ...] = ()

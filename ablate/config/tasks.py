@@ -247,7 +247,7 @@ def _check_task(name: str, config: type, metrics: tuple[Metric, ...], version: i
         raise ConfigError(f"the task name '{name}' is not in snake_case.")
     where = f"task '{name}'"
     sections = {section for kind in shipped_kinds() for section in kind.sections}
-    if name in {*registry.slots(), *sections, "task", "model"} - {*kind_names()}:
+    if name in {*registry.slots(), *sections, "task", "model"} - {*_known()}:
         raise ConfigError(
             f"a task cannot be called '{name}', which has a meaning for language models. "
             f"Instead: another name, such as 'my_{name}'."
@@ -279,11 +279,14 @@ def _check_corpus(name: str, corpus: Any) -> None:
 
 def kind_names() -> list[str]:
     """Return the names of all registered tasks."""
+    _import_tasks()
     return sorted(_known())
 
 
 def find_kind(name: str, where: str = "") -> Kind:
     """Return the kind of task of that name."""
+    if name not in _known():
+        _import_tasks()
     if name not in _known():
         raise ConfigError(unknown("task", name, kind_names(), where))
     return _known()[name]
@@ -307,6 +310,13 @@ def kind_chosen_by(values: Mapping[str, Any], where: str = "") -> Kind:
             "a checkout, install it again (`pip install -e .`)."
         )
     return kind
+
+
+def _import_tasks() -> None:
+    """Import the plug-ins' modules that register tasks, which takes what they import."""
+    for plugin in plugins():
+        for module in plugin.tasks:
+            importlib.import_module(module)
 
 
 def _known() -> dict[str, Kind]:

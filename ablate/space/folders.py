@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ablate.config.plugins import plugins
 from ablate.errors import SpaceError, unknown
 
 FOLDER = "search_spaces"
@@ -13,7 +14,7 @@ def folders(near: Path | None = None) -> list[Path]:
     """List the folders searched for bare names.
 
     They are those of the working directory and its parents, those next to the study and above it,
-    and the shipped one.
+    the shipped one, and those of plug-ins.
     """
     here = Path.cwd()
     starts = [here, *here.parents]
@@ -22,6 +23,7 @@ def folders(near: Path | None = None) -> list[Path]:
         starts += [study_folder, *study_folder.parents]
     package = Path(__file__).parents[1]
     starts += [package.parent, package]  # in a checkout, in an installed wheel
+    starts += [plugin.folder for plugin in plugins()]
     candidates = dict.fromkeys(start / FOLDER for start in starts)
     return [folder for folder in candidates if folder.is_dir()]
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+from ablate.config.plugins import plugins
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED, imported
 from ablate.study.study import Study
@@ -24,10 +25,11 @@ _WRONG_CALL = re.compile(
 
 
 def shipped() -> dict[str, Path]:
-    """Return the file of each study that comes with the package, by name."""
+    """Return the file of each study that comes with the package or a plug-in, by name."""
     folders = (_PACKAGE / "studies", _PACKAGE.parent / "studies")  # of a wheel, of a checkout
-    folder = next(filter(Path.is_dir, folders), folders[-1])  # neither: its glob finds nothing
-    return {file.stem: file for file in sorted(folder.glob("*.py"))}
+    own = next(filter(Path.is_dir, folders), folders[-1])  # neither: its glob finds nothing
+    others = [plugin.folder / "studies" for plugin in plugins()]
+    return {file.stem: file for each in (*others, own) for file in sorted(each.glob("*.py"))}
 
 
 def load(path: str | Path) -> Study:
