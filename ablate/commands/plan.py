@@ -21,13 +21,14 @@ from ablate.config.resolve import resolve
 from ablate.engine.analyses import check_analyses
 from ablate.engine.cores import room_for
 from ablate.engine.forecast import Forecast
+from ablate.errors import StudyError
 from ablate.results.sizes import size_on_scale
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord
-from ablate.store.workspace import Workspace
+from ablate.store.workspace import Workspace, make_folders
 from ablate.study import cost
 from ablate.study.file import load
 from ablate.study.kept import kept_settings
@@ -37,6 +38,7 @@ from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
 from ablate.study.planned import Plan, PlannedSearch
 from ablate.study.several import scales_of
+from ablate.study.stated import plans_of, state
 from ablate.study.study import Study
 from ablate.study.words import Search
 
@@ -49,6 +51,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local", action="store_true", help="give the time that `ablate study --local` takes"
     )
+    parser.add_argument(
+        "--register",
+        action="store_true",
+        help="state the plan now, before any result, and print its hash, to date it elsewhere",
+    )
     _options.add_json(parser)
     _options.add_locations(parser)
 
@@ -56,11 +63,32 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> str:
     """Return what a study would train, and its cost."""
     changes, workspace = _options.overrides(options), _options.workspace(options)
+    if options.register:
+        return register(options.file, options.scale, workspace, changes)
     if options.format == "json":
         return json.written(
             answer(options.file, options.scale, workspace, changes, local=options.local)
         )
     return show_plan(options.file, options.scale, workspace, changes, local=options.local)
+
+
+def register(file: str, scale: str | None, workspace: Workspace, changes: Overrides) -> str:
+    """State the plan of each part of a scale; return its hash."""
+    study, name = overridden(load(file), scale, changes)
+    make_folders(workspace)
+    lines = []
+    for each in scales_of(name, study.scale(name)[1]):
+        plan = make_plan(study, each, data=workspace.data, stores=[workspace.store])
+        plans = plans_of(plan, workspace.store)
+        if (known := plans.read()) is not None and (known.registered or plans.arms()):
+            raise StudyError(
+                f"{plan.record.key}: its plan was stated on {known.time[:10]} (SHA-256 "
+                f"{known.hash}), and is not stated again. `ablate study` says what has changed."
+            )
+        stated = state(plan, workspace.store, registered=True)
+        plans.write(stated)
+        lines.append(f"{plan.record.key}: planned on {stated.time}, SHA-256 {stated.hash}")
+    return "\n".join(lines)
 
 
 def show_plan(

@@ -63,18 +63,20 @@ class Judged:
     @property
     def looks(self) -> Looks:
         """The looks that were planned and made."""
-        return self._tuned.every_look
+        to_come = any(arm.counts.missing for arm in self._results)
+        return replace(self._tuned.every_look, running=to_come)
 
     @cached_property
     def judge(self) -> Judge:
         """How the table decides."""
+        kept = self.record.kept_plan
         return Judge(
             self.record.metric,
             self.alpha,
             self.replication,
             self.looks,
-            self.record.margin,
-            self.record.judged_before,
+            None if kept and kept.new_margin else self.record.margin,
+            self.record.tested_elsewhere,
             bool(self.record.imported),
         )
 
@@ -171,7 +173,7 @@ class Judged:
     def num_comparisons(self) -> int:
         """How many arms are compared, or will be when they have results; with those that a ledger
         knows."""
-        tested = sum(arm.is_tested for arm in self.arms) + self.record.judged_before
+        tested = sum(arm.is_tested for arm in self.arms) + self.record.tested_elsewhere
         return tested if any(arm.is_base for arm in self.arms) else 0
 
     @property
@@ -197,6 +199,8 @@ def _notes(judged: Judged) -> Iterable[str]:
     """What is unusual about this table."""
     record, journals, arms = judged.record, judged.journals, judged.arms
     yield from record.notes
+    if record.kept_plan is not None:
+        yield str(record.kept_plan)
     yield from _without_effect(judged)
     yield from also_different(record, journals, judged.found_so_far)
     known = [journals[t.id] for t in record.trials if t.id in journals]

@@ -42,6 +42,7 @@ from ablate.study.code_files import CannotSend, note_on_values, with_code_files
 from ablate.study.file import load as load_study
 from ablate.study.plan import code_of, make_plan
 from ablate.study.planned import Plan
+from ablate.study.stated import Keeping, keep
 from ablate.study.study import Study, check
 from ablate.tune.choice import choice
 
@@ -193,6 +194,8 @@ def _run_plan(
 
     store, earlier = workspace.store, Earlier(workspace.store, options.earlier)
     earlier.meet(plan)
+    keeping = keep(plan, store)
+    plan = keeping.plan
     # Quiet, or with standard output closed: the screen's lines go nowhere.
     stream = io.StringIO() if options.quiet or sys.stdout is None else None
     with Screen(plan.record, interactive=False if stream else None, stream=stream) as screen:
@@ -210,7 +213,7 @@ def _run_plan(
             take_stock=course.add_points,
         )
         with recorder.paused_by_errors():
-            listener: Any = _Listener(screen, recorder, course)
+            listener: Any = _Listener(screen, recorder, course, keeping)
             schedule = Schedule(plan, store, _open_search(workspace, earlier), listener, earlier)
             if lease is not None:  # another driver has taken the study over
                 lease.on_lost = lambda why: setattr(schedule, "stop_reason", why)
@@ -349,10 +352,11 @@ def _check_texts(plan: Plan, workspace: Workspace) -> None:
 
 
 class _Listener:
-    """Passes events of the schedule to the screen, the recorder and the study's course."""
+    """Passes events of the schedule to the screen, the records, the study's course and its plan."""
 
-    def __init__(self, screen: Any, recorder: Any, course: Any) -> None:
+    def __init__(self, screen: Any, recorder: Any, course: Any, keeping: Keeping) -> None:
         self.screen, self.recorder, self.course = screen, recorder, course
+        self.keeping = keeping
 
     def started(self, trial: Trial) -> None:
         self.screen.started(trial)
@@ -363,6 +367,7 @@ class _Listener:
             self.recorder.notify(trial_id)
 
     def finished(self, trial_id: str, journal: Journal) -> None:
+        self.keeping.finished(trial_id, journal.status)
         self.screen.finished(trial_id, journal)
         self.course.finished(trial_id, journal)
         self.recorder.notify(trial_id, done=True)

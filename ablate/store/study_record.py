@@ -21,6 +21,7 @@ from ablate.config.metrics import BITS, PERPLEXITY, Metric
 from ablate.errors import ConfigError, unknown
 from ablate.store.looks import Looks
 from ablate.store.replication import Replication
+from ablate.store.stated import KeptPlan
 from ablate.store.store import Store, damaged
 
 PART = "."  # before the corpus or the rung, in the name of a scale that is one of several
@@ -151,6 +152,7 @@ class StudyRecord:
     rungs: tuple[str, ...] = ()  # of that scale, from the smallest to the largest
     sizes: Mapping[str, Any] = field(default_factory=dict)  # what this rung sets in all arms
     rule: str = ""  # how the ladder transfers settings from rung to rung, in words
+    kept_plan: KeptPlan | None = None  # how it compares with its plan; older records have none
     beyond: float | None = None  # times the largest rung's compute, at which a saving should hold
 
     @property
@@ -213,7 +215,14 @@ class StudyRecord:
             made=tuple(sorted(made)),
             pairs=pairs,
             unit=self.replication.unit,
+            kept=self.kept_plan is None or self.kept_plan.as_planned,
         )
+
+    @property
+    def tested_elsewhere(self) -> int:
+        """How many comparisons count that are not in its table: those of a ledger, and of arms that
+        had results and were left out."""
+        return self.judged_before + len(self.kept_plan.left_out if self.kept_plan else ())
 
     def arm(self, name: str) -> ArmRecord:
         """Return the arm of this name."""

@@ -118,7 +118,7 @@ class Judge:
             delta=self.metric.change(difference.mean),
             interval=interval,
             is_cut=is_cut,
-            p_holm=p_holm,
+            p_holm=None if self.looks.is_open else p_holm,
             verdict=verdict,
             reason=reason,
             within=below,

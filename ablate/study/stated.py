@@ -1,0 +1,148 @@
+"""Keeps a study to its plan: states it before the first result, and says later what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ablate.compare.judged import ALPHA
+from ablate.config.identity import digest
+from ablate.store import glance, study_record
+from ablate.store.outcome import Status
+from ablate.store.replication import counted, plural
+from ablate.store.stated import KeptPlan, PlansOf, StatedPlan
+from ablate.store.store import Store
+from ablate.study.planned import Plan
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """A plan that is kept, and the arms of which a result has come."""
+
+    plan: Plan
+    plans: PlansOf | None  # None: nothing is kept, as of a smoke test
+
+    def finished(self, trial_id: str, status: Status | None) -> None:
+        """Note the arm of a trial that has ended with a result."""
+        if self.plans is None or status != Status.COMPLETED:
+            return
+        arms = {t.arm for t in self.plan.record.trials if t.id == trial_id and t.final}
+        self.plans.note({_digest_of(self.plan, arm): arm for arm in arms})
+
+
+def keep(plan: Plan, store: Store) -> Keeping:
+    """State the plan unless it was stated; else put into its record how it compares."""
+    plans = plans_of(plan, store)
+    stated = plans.read()
+    if plan.record.smoke or (stated is None and _is_older(plan, store)):
+        return Keeping(plan, None)
+    _note_results(plan, store, plans)
+    ever = plans.arms()
+    if stated is None or not (ever or stated.registered):
+        stated = state(plan, store)
+        plans.write(stated)
+    kept = compared(plan, stated, ever)
+    return Keeping(replace(plan, record=replace(plan.record, kept_plan=kept)), plans)
+
+
+def _is_older(plan: Plan, store: Store) -> bool:
+    """Return whether the study is on record from before plans were stated: it goes on as it was."""
+    key = plan.record.key
+    return study_record.exists(store, key) and study_record.read(store, key).kept_plan is None
+
+
+def plans_of(plan: Plan, store: Store) -> PlansOf:
+    """Return where the plan of a study's question is, whatever its scale is called."""
+    record, base = plan.record, plan.configs[plan.record.base_arm]
+    of = [record.question, record.corpus_digest, base.identity, record.first_seed]
+    return PlansOf(store, digest(of))
+
+
+def state(plan: Plan, store: Store, *, registered: bool = False) -> StatedPlan:
+    """Return the plan as it is now."""
+    record, looks = plan.record, plan.record.every_look
+    file = Path(plan.study.file)
+    others = [t.id for t in record.trials if t.final and t.arm != record.base_arm]
+    searches = {(search.arm, search.repeat): search.words.trials for search in plan.searches}
+    return StatedPlan(
+        study=record.key,
+        question=record.question,
+        base_arm=record.base_arm,
+        arms={arm.name: _digest_of(plan, arm.name) for arm in record.arms},
+        metric=record.metric.name,
+        margin=record.margin,
+        looks=looks.planned,
+        unit=looks.unit,
+        alpha=ALPHA,
+        num_seeds=record.num_seeds,
+        first_seed=record.first_seed,
+        searches=tuple(searches.values()),
+        corpus_digest=record.corpus_digest,
+        file_digest=hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else "",
+        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        results_before=len(_completed(others, store)),
+        registered=registered,
+    )
+
+
+def compared(plan: Plan, stated: StatedPlan, ever: Mapping[str, str]) -> KeptPlan:
+    """Return how a study compares with its plan; `ever` are the arms that had results."""
+    now = {_digest_of(plan, arm.name) for arm in plan.record.arms}
+    left_out = tuple(name for arm, name in ever.items() if arm not in now)
+    changes = tuple(_changes(plan, stated, left_out)) if ever else ()
+    looks = plan.record.every_look
+    fewer_or_more = looks.pairs != stated.looks[-1]
+    new_metric = plan.record.metric.name != stated.metric
+    return KeptPlan(
+        time=stated.time,
+        hash=stated.hash,
+        looks=stated.looks,
+        results_before=stated.results_before,
+        left_out=left_out,
+        changes=changes,
+        new_margin=bool(ever) and plan.record.margin not in (None, stated.margin),
+        as_planned=not (stated.results_before or (ever and (fewer_or_more or new_metric))),
+    )
+
+
+def _changes(plan: Plan, stated: StatedPlan, left_out: tuple[str, ...]) -> Iterator[str]:
+    """What has changed since the plan was stated, in words."""
+    record, looks = plan.record, plan.record.every_look
+    if left_out:
+        every = len({*stated.arms, *left_out})
+        yield f"{len(left_out)} of {every} arms left out ({', '.join(left_out)}; they still count)"
+    added = [arm.name for arm in record.arms if _digest_of(plan, arm.name) not in _digests(stated)]
+    if added:
+        yield f"{counted(len(added), 'arm')} added ({', '.join(added)})"
+    if looks.pairs != stated.looks[-1]:
+        yield f"{looks.pairs} {plural(looks.unit)} instead of {stated.looks[-1]}"
+    if record.metric.name != stated.metric:
+        yield f"decided by {record.metric.name} instead of {stated.metric}"
+    if record.margin not in (None, stated.margin):
+        how = "added" if stated.margin is None else "changed"
+        yield f"margin {how} (so `same` is not a test)"
+
+
+def _digests(stated: StatedPlan) -> set[str]:
+    return {*stated.arms.values()}
+
+
+def _digest_of(plan: Plan, arm: str) -> str:
+    """The digest of an arm's config and of its searches, by which an arm of a new name is known."""
+    keys = sorted(search.key.partition("/")[2] for search in plan.searches if search.arm == arm)
+    return digest([plan.configs[arm].identity, keys])
+
+
+def _note_results(plan: Plan, store: Store, plans: PlansOf) -> None:
+    """Note the arms of this plan that have results on record."""
+    of = {trial.id: trial.arm for trial in plan.record.trials if trial.final}
+    arms = {of[trial] for trial in _completed([*of], store)}
+    plans.note({_digest_of(plan, arm): arm for arm in arms})
+
+
+def _completed(trials: list[str], store: Store) -> list[str]:
+    known = glance.read_all(store, trials)
+    return [one for one in trials if one in known and known[one].status == Status.COMPLETED]
