@@ -63,8 +63,7 @@ class Judged:
     @property
     def looks(self) -> Looks:
         """The looks that were planned and made."""
-        to_come = any(arm.counts.missing for arm in self._results)
-        return replace(self._tuned.every_look, running=to_come)
+        return self._tuned.every_look
 
     @cached_property
     def judge(self) -> Judge:

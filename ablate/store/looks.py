@@ -75,8 +75,8 @@ class Looks:
         """What readers must know of them; empty for one look at the end, as planned."""
         units = plural(self.unit)
         if not self.as_planned:
-            if self.running or not self.made:
-                return ""  # what is still to run, or has changed since the plan, is said elsewhere
+            if not self.made:
+                return ""  # what has changed since the plan is said elsewhere
             return f"looked at {_listed(self.every)} {units}; {_listed(self.planned)} were planned"
         if self.is_one:
             return ""

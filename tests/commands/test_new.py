@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from ablate.cli import main
-from ablate.commands.new import MODELS
 from ablate.config import registry
+from ablate.lm.slots import EXAMPLES
 from ablate.lm.testing.check import check_technique
 from ablate.study.file import load
 from ablate.trial.run import load_own
@@ -39,10 +39,10 @@ def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
 
 
 def test_every_slot_with_a_contract_has_a_model_to_copy():
-    assert set(MODELS) == set(registry.slots())
+    assert set(EXAMPLES) == set(registry.slots())
 
 
-@pytest.mark.parametrize("slot", MODELS)
+@pytest.mark.parametrize("slot", EXAMPLES)
 def test_a_technique_of_any_slot_keeps_its_contract(folder, slot):
     name = f"my_{slot}"
     assert main(["new", f"{name}.py", "--technique", slot]) == 0

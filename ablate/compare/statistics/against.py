@@ -3,8 +3,9 @@ others.
 
 There is no verdict
 - before every planned trial of both arms has ended: a table that is read while its study runs is
-  one of many looks, and would be decided by the luckiest of them. What a planned look has decided
-  (`looks.py`) stays decided while further seeds run;
+  one of many looks, and would be decided by the luckiest of them. Until then its interval holds at
+  any time, and it has no p. What a planned look has decided (`looks.py`) stays decided while
+  further seeds run;
 - in favour of an arm that lost seeds: they diverged, were stopped early, or failed by their own
   code, so they were not random seeds, and the rest look better than the arm is. Other failures
   (out of memory, a killed process, a lost machine) do not depend on the loss, and only cost a
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ablate.compare.statistics import equivalence
 from ablate.compare.statistics import looks as over_time
@@ -33,6 +34,8 @@ from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict, of_loss
 from ablate.store.looks import Looks
 from ablate.store.replication import Replication
+
+TO_RUN = " to run"  # the end of a reason
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ class Judge:
         plain = statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
         if plain is None or not tested:
             return plain
-        return over_time.over_looks(plain, of_pairs, self.looks, self.alpha)
+        to_come = any(arm.counts.missing for arm, _ in terms)
+        looks = replace(self.looks, running=to_come)
+        return over_time.over_looks(plain, of_pairs, looks, self.alpha)
 
     def fates(self, arm: ArmResult, others: Sequence[ArmResult], verdict: Verdict) -> list[str]:
         """The fates of those results of an arm on which a verdict rests.
@@ -118,7 +123,7 @@ class Judge:
             delta=self.metric.change(difference.mean),
             interval=interval,
             is_cut=is_cut,
-            p_holm=None if self.looks.is_open else p_holm,
+            p_holm=None if reason.endswith(TO_RUN) and self.looks.is_one else p_holm,
             verdict=verdict,
             reason=reason,
             within=below,
@@ -224,7 +229,7 @@ def _reservation(
     """Why the test cannot decide, or not in this arm's favour; empty if it can."""
     own, others = (judge.fates(one, (arm, base), verdict) for one in (arm, base))
     if missing := (own + others).count(MISSING):
-        return f"{missing} to run"
+        return f"{missing}{TO_RUN}"
     if AT_FLOOR in own + others:
         return "values of 0"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0

@@ -52,7 +52,7 @@ from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
 REPRODUCED, NOISE, NOT = "reproduced", "within seed noise", "not reproduced"
-AS_LIN = "|tok:rouge-score|"  # of a signature: scores that count the words that Lin's program does
+AS_LIN = "|tok:rouge-1.5.5|"  # of a signature: scores that count the words that Lin's program does
 OF_ROUGE = {name for metric in (ROUGE_1, ROUGE_2, ROUGE_L) for name in metric.published}
 
 
