@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ablate.compare.judged import Judged
 from ablate.errors import StudyError
+from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import StudyRecord, study_key
@@ -39,9 +41,18 @@ def replicated(
         f"Replicates {original.key}, whose seeds are {original.first_seed} to "
         f"{_after_seeds(original) - 1}, on seeds from {first_seed} on."
     )
+    note = " ".join([note, *(f"{_what_came_of(store, record)}." for record in before)])
     fresh = _on_fresh_seeds(scale, first_seed, first_search)
     fresh = replace(fresh, note=" ".join(filter(None, [note, scale.note])))
     return replace(study, scales={**study.scales, new: fresh}), new
+
+
+def _what_came_of(store: Store, record: StudyRecord) -> str:
+    """Say how each arm of an earlier run was judged: a replication that succeeds after others that
+    failed is one of several."""
+    arms = Judged(record, journals.read_all(store, record.trial_ids())).arms
+    words = [f"{arm.name} {arm.comparison.verdict}" for arm in arms if arm.comparison]
+    return f"{record.key} came to: {', '.join(words) or 'no result'}"
 
 
 def _renamed(name: str, scale: Scale, number: int) -> tuple[str, Scale]:

@@ -201,3 +201,14 @@ def test_while_a_study_runs_its_intervals_hold_at_any_time(ran):
     assert found.interval[0] < low < high < found.interval[1]
     assert found.p_holm is None
     assert found.verdict == Verdict.UNDECIDED
+
+
+def test_a_replication_says_what_came_of_those_before_it(ran, tmp_path, capsys):
+    ran()
+    command = ["study", str(tmp_path / "levels.py"), "--local"]
+    command += ["--workspace", str(tmp_path / "workspace")]
+    for number in ("1", "2"):
+        assert cli.main([*command, "--replicate", number]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "levels@small came to: two" in shown
+    assert "levels@small-replicate came to: two" in shown
