@@ -1,4 +1,4 @@
-"""Write a small study, a training, or a technique and its test."""
+"""Write a small study, a training, a technique and its test, or instructions for agents."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--task", action="store_true", help="a study of a training of your own, in plain torch"
     )
     kind.add_argument(
+        "--agents", action="store_true",
+        help="instructions for coding agents, such as AGENTS.md: how to ask for a verdict",
+    )  # fmt: skip
+    kind.add_argument(
         "--technique",
         metavar="SLOT",
         help=f"a technique and its test; SLOT: {', '.join(sorted(registry.slots()))}",
@@ -45,6 +49,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> str:
     """Write the files, and say what to do next."""
     file = Path(options.file)
+    if options.agents:
+        _write({file: (TEMPLATES / "agents.md.txt").read_text(encoding="utf-8")})
+        return f"wrote {file}; docs/judging.md has more"
     if file.suffix != ".py":
         raise ConfigError(
             wrong_value("FILE", options.file, "a name that ends in .py", "ablate new")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 
@@ -14,6 +16,8 @@ from ablate.lm.slots import EXAMPLES
 from ablate.lm.testing.check import check_technique
 from ablate.study.file import load
 from ablate.trial.run import load_own
+
+LOSSES = {"base": 3.0, "dropout": 2.9}
 
 
 @pytest.fixture
@@ -36,6 +40,20 @@ def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
     assert "changed on the command line: --seeds 2" in capsys.readouterr().out
     assert main(["status", "my_question.py"]) == 0
     assert "4        0       0         0       0     0       4" in capsys.readouterr().out
+
+
+def test_the_instructions_for_agents_are_those_of_the_commands(folder, capsys):
+    """Their question is asked as it stands there, and the answer has the keys that they name."""
+    assert main(["new", "AGENTS.md", "--agents"]) == 0
+    (command,) = re.findall(r"```sh\nablate (.*)\n```", (folder / "AGENTS.md").read_text())
+    rows = [f"{arm},{seed},{loss + seed / 10}" for arm, loss in LOSSES.items() for seed in range(6)]
+    (folder / "runs.csv").write_text("\n".join(["variant,seed,loss", *rows]))
+    capsys.readouterr()
+    assert main(shlex.split(command)) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert "next" in answer
+    assert all({"verdict", "more"} <= set(arm) for arm in answer["arms"])
+    assert main(["new", "AGENTS.md", "--agents"]) != 0  # nothing is overwritten
 
 
 def test_every_slot_with_a_contract_has_a_model_to_copy():
