@@ -54,31 +54,31 @@ test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny 
 	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/end_to_end/test_tiny.py tests/record/test_records.py --kills 30 --tiny 50
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
-	$(VENV)/bin/python -m tests.attack $(ARGS)
+	$(VENV)/bin/python -m tests.lab.attack $(ARGS)
 
 mutate: $(READY)  # does a test notice each small change of the code? ARGS="--only tune --number 20"
-	$(VENV)/bin/python -m tests.mutate $(ARGS)
+	$(VENV)/bin/python -m tests.lab.mutate $(ARGS)
 
 calibrate: $(READY)  # how often tables err, measured: writes docs/calibration.md; ARGS="--all", "--quick"
-	$(VENV)/bin/python -m tests.calibration $(ARGS)
+	$(VENV)/bin/python -m tests.lab.calibration $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
-	$(VENV)/bin/pytest tests/paper_scale.py
+	$(VENV)/bin/pytest tests/lab/paper_scale.py
 
 test-faults: $(READY)  # two hosts as network namespaces: needs root; about an hour
-	$(VENV)/bin/pytest tests/faults --faults $(ARGS)
+	$(VENV)/bin/pytest tests/lab/faults --faults $(ARGS)
 
 test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
-	$(VENV)/bin/pytest tests/k8s/control_plane.py tests/k8s/scan.py $(ARGS)
+	$(VENV)/bin/pytest tests/lab/k8s/control_plane.py tests/lab/k8s/scan.py $(ARGS)
 
 test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstrap: root, minutes
-	$(VENV)/bin/pytest tests/k8s/build_image.py $(ARGS)
+	$(VENV)/bin/pytest tests/lab/k8s/build_image.py $(ARGS)
 
 test-device: $(READY)  # every pair of techniques on a pretended device that notes what waits; minutes
 	$(VENV)/bin/pytest tests/contracts/test_on_a_device.py --pairs $(ARGS)
 
 test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), which is disturbed; minutes
-	$(VENV)/bin/pytest tests/slurm/jobs.py $(ARGS)
+	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

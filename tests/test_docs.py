@@ -6,15 +6,13 @@ import argparse
 import inspect
 import re
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from functools import cache
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import ablate
-from ablate import cli, commands, papers
+from ablate import cli, commands
 from ablate.space.file import ROW_KEYS, TOP_KEYS
 from ablate.space.space import load
 from docs import tables
@@ -167,35 +165,6 @@ def test_every_command_exists(page):
 )
 def test_a_wrong_command_is_noticed(piece, wrong):
     assert wrong_words(piece) == wrong
-
-
-QUERY = re.compile(r'ablate query "(SELECT (?:\\.|[^"])*)"')
-
-
-def mixes_studies(sql: str) -> bool:
-    """Return whether a query averages over an arm's name without regard to the study."""
-    groups = sql.partition("GROUP BY")[2].split("ORDER BY")[0]
-    return bool(re.search(r"\barm\b", groups)) and "study" not in groups
-
-
-@EACH_PAGE
-def test_no_query_averages_over_studies_whose_arms_have_the_same_name(page):
-    assert [q for q in QUERY.findall(page.read_text(encoding="utf-8")) if mixes_studies(q)] == []
-
-
-def test_a_query_that_mixes_studies_is_noticed():
-    query = r'ablate query "SELECT arm FROM trials WHERE \"head.experts\" > 1 GROUP BY arm"'
-    (found,) = QUERY.findall(query)
-    assert mixes_studies(found) and not mixes_studies("SELECT arm GROUP BY study_key, arm")
-
-
-def test_the_keys_of_the_papers_are_listed_where_they_are_typed():
-    page = (places.DOCS / "commands.md").read_text(encoding="utf-8")
-    helped = cli.parser("compare").parse_args
-    with pytest.raises(SystemExit), redirect_stdout(StringIO()) as printed:
-        helped(["compare", "--help"])
-    for key in papers.ids():
-        assert f"| `{key}` |" in page and key in printed.getvalue()
 
 
 def test_every_command_has_a_place_in_the_docs():

@@ -1,6 +1,6 @@
 """Arms that differ in nothing but chance, and arms that differ by far, through the real pipeline.
 
-How often tables call equal arms different is measured by `make calibrate` (tests/calibration).
+How often tables call equal arms different is measured by `make calibrate` (tests/lab/calibration).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ablate.trial.stand_in import Noise
 from ablate.tune import local
 from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
-from tests.calibration.draws import arms_of
-from tests.calibration.rows.tuned import searched
-from tests.calibration.tables import SMALL, tuned_table
+from tests.lab.calibration.draws import arms_of
+from tests.lab.calibration.rows.tuned import searched
+from tests.lab.calibration.tables import SMALL, tuned_table
 from tests.support.small_studies import BASE, order_in
 
 LISTED = Scale(seeds=3)

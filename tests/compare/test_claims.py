@@ -12,7 +12,7 @@ from ablate.compare.statistics.claims import claims
 from ablate.compare.table.study_table import study_table
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import SearchRecord
-from tests.calibration.rows.claims import replicated
+from tests.lab.calibration.rows.claims import replicated
 
 LOSSES = {"base": [4.50, 4.52, 4.49], "gated": [4.47, 4.485, 4.46]}
 PUBLISHED = {"base": 84.0, "gated": 81.1}

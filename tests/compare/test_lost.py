@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.calibration.rows.lost import WAYS, worst_lost
+from tests.lab.calibration.rows.lost import WAYS, worst_lost
 
 
 @pytest.mark.parametrize("way", WAYS)

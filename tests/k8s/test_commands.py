@@ -7,7 +7,6 @@ import re
 import shlex
 import tomllib
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +22,10 @@ from tests.support.manifests import (
     objects,
     of_administrators,
     of_kind,
-    pods,
     ray_specs,
-    together,
 )
 
 README = (TREE / "README.md").read_text()
-DOCKERFILE = (TREE / "Dockerfile").read_text()
 IN_IMAGE = "/opt/ablate/"
 
 
@@ -98,22 +94,6 @@ def test_overlays_that_the_readme_applies_exist(platform: str) -> None:
     assert f"k8s/overlays/{platform}" in README
 
 
-def test_ten_commands() -> None:
-    (block,) = re.findall(r"## In ten commands.*?```sh\n(.*?)```", README, re.DOTALL)
-    lines = [line for line in block.replace("\\\n", " ").splitlines() if line.strip()]
-    assert len([line for line in lines if not line.startswith("#")]) <= 10
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("part", ["", "/study"])
-def test_costs_in_the_readme(platform: str, part: str) -> None:
-    """`| gpu | 2.25 | 8.0 | 0 | 46.5 | ... |`: cores, GiB, GPUs at least, then at most."""
-    columns = ("requests.cpu", "requests.memory", "requests.nvidia.com/gpu")
-    least, most = (asked(objects(f"{platform}{part}"), bound) for bound in (0, 1))
-    numbers = [f"{total[name]:.4g}" for total in (least, most) for name in columns]
-    assert f"| `{platform}{part}` | {' | '.join(numbers)} |" in README
-
-
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_quota_lets_it_run(platform: str) -> None:
     """The smallest platform with the largest study, and the head of one that failed before."""
@@ -137,34 +117,6 @@ def test_kueue_lets_it_run(platform: str) -> None:
         assert most[f"requests.{each['name']}"] <= amount(each["nominalQuota"])
 
 
-def test_dockerfile() -> None:
-    """Pinned, not root, with what KubeRay's probes call, and no host of a package registry."""
-    assert "--constraint constraints.txt" in DOCKERFILE
-    assert re.search(r"^USER 1000:1000$", DOCKERFILE, re.M)
-    assert "wget" in DOCKERFILE
-    assert not re.search(r"https?://|index-url", DOCKERFILE)
-    stages = re.findall(r"^FROM (\S+) AS (\S+)$", DOCKERFILE, re.M)
-    assert [name for _, name in stages] == ["build", "cpu", "cuda"]
-    extra = re.search(r"'\.\[(\w+)\]'", DOCKERFILE)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert extra is not None and extra[1] in project["optional-dependencies"]
-    for copied in re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.M):
-        for name in copied.split():
-            assert (ROOT / name).exists(), name
-            assert f"!{name}" in (TREE / "Dockerfile.dockerignore").read_text().splitlines()
-
-
-def test_image_has_what_the_pods_expect() -> None:
-    """Working directories and users of our pods are the image's."""
-    for pod in pods(together("gpu")):
-        for container in pod.containers:
-            if not container["image"].startswith("ablate"):
-                continue
-            assert pod.spec["securityContext"]["runAsUser"] == 1000
-            if "workingDir" in container:
-                assert f"WORKDIR {container['workingDir']}" in DOCKERFILE
-
-
 def test_every_pin_of_the_image() -> None:
     """Every package of the image's extra is pinned."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -177,11 +129,6 @@ def test_every_pin_of_the_image() -> None:
         name = re.match(r"[\w-]+", requirement)
         assert name is not None
         assert name[0] in pinned or name[0] == project["name"]
-
-
-def test_what_was_never_tried_is_documented() -> None:
-    assert "no pod of this tree has ever run" in README
-    assert Path(TREE / "README.md").stat().st_size < 20_000
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -11,14 +11,13 @@ Restated from sources under Apache-2.0 that no test here can run, as read on 202
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from tests.k8s.test_schemas import check
-from tests.support.manifests import QUEUED, RENDERED, SCHEMAS, objects
+from tests.support.manifests import RENDERED, objects
 
 STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
 STATUSES = {"jobStatus", "jobDeploymentStatus"}
@@ -139,17 +138,6 @@ def test_every_check_has_a_wrong_job() -> None:
     assert set(checks(study("cpu/study"))) == set(WRONG)
 
 
-def test_what_goes_when() -> None:
-    """Workers first, the head a day after a failure; where Kueue counts, all at once."""
-    cluster = {("SUCCEEDED", "DeleteCluster"): 10 * MINUTE, ("Failed", "DeleteCluster"): DAY}
-    workers = {("SUCCEEDED", "DeleteWorkers"): 0, ("Failed", "DeleteWorkers"): 10 * MINUTE}
-    assert times(study("gpu/study")) == times(study("spot/study")) == cluster
-    assert times(study("cpu/study")) == cluster | workers
-    for name in QUEUED:
-        assert times(study(f"{name}/study")) == {}
-        assert study(f"{name}/study")["spec"][TTL] == MINUTE
-
-
 @pytest.mark.parametrize("name", STUDIES)
 def test_no_cluster_is_older_than_a_week(name: str) -> None:
     """Its driver goes on after the deadline, until the cluster is deleted."""
@@ -157,89 +145,3 @@ def test_no_cluster_is_older_than_a_week(name: str) -> None:
     spec = job["spec"]
     last = max([*times(job).values(), spec.get(TTL, 0)])
     assert 0 < spec["preRunningDeadlineSeconds"] < spec["activeDeadlineSeconds"] <= WEEK - last
-
-
-def small(name: str) -> dict[str, Any]:
-    """A valid job, without the pods that make its check slow."""
-    job = study(name)
-    job["spec"].pop("submitterPodTemplate")
-    cluster = job["spec"]["rayClusterSpec"]
-    cluster.pop("workerGroupSpecs")
-    cluster["headGroupSpec"]["template"] = {}
-    check(job)
-    return job
-
-
-@pytest.mark.parametrize(
-    ("place", "name", "typo"),
-    [
-        ((), "preRunningDeadlineSeconds", "preRunningDeadLineSeconds"),
-        ((), "shutdownAfterJobFinishes", "shutdownAfterJobFinished"),
-        ((), TTL, "ttlSecondsAfterFinish"),
-        ((), "deletionStrategy", "deletionPolicy"),
-        (("deletionStrategy",), "deletionRules", "rules"),
-        (("deletionStrategy", "deletionRules", 0), "policy", "action"),
-        (("deletionStrategy", "deletionRules", 0), "condition", "conditions"),
-        (("deletionStrategy", "deletionRules", 0, "condition"), "jobStatus", "status"),
-        (("deletionStrategy", "deletionRules", 0, "condition"), "ttlSeconds", "ttlSecond"),
-        (("deletionStrategy", "deletionRules", 1, "condition"), "jobDeploymentStatus", "jobDeploy"),
-        (("rayClusterSpec",), "enableInTreeAutoscaling", "enableInTreeAutoscaler"),
-    ],
-)
-def test_a_misspelt_field_is_noticed(place: tuple[str | int, ...], name: str, typo: str) -> None:
-    """By KubeRay 1.7.0's own schema, which has every one of these fields."""
-    platform = "kueue-elastic" if name in ("shutdownAfterJobFinishes", TTL) else "gpu"
-    job = small(f"{platform}/study")
-    target: Any = job["spec"]
-    for step in place:
-        target = target[step]
-    target[typo] = target.pop(name)
-    with pytest.raises(AssertionError, match=f"{typo}|{name}"):
-        check(job)
-
-
-@pytest.mark.parametrize(
-    ("rule", "value"),
-    [("jobStatus", "STOPPED"), ("ttlSeconds", -1), ("ttlSeconds", "600"), ("jobStatus", "Failed")],
-)
-def test_a_wrong_value_is_noticed(rule: str, value: object) -> None:
-    """There is no rule for a job that was stopped: the README says to delete its RayJob."""
-    job = small("gpu/study")
-    job["spec"]["deletionStrategy"]["deletionRules"][0]["condition"][rule] = value
-    with pytest.raises(AssertionError):
-        check(job)
-
-
-def rules_in_cel(schema: Any, value: Any) -> Iterator[str]:
-    """What a schema says in CEL, which no validator here reads, about what a value has."""
-    yield from (each["message"] for each in schema.get("x-kubernetes-validations", []))
-    if isinstance(value, list):
-        for each in value:
-            yield from rules_in_cel(schema.get("items", {}), each)
-    if isinstance(value, dict):
-        for name, part in value.items():
-            yield from rules_in_cel(schema.get("properties", {}).get(name, {}), part)
-
-
-# How each rule in CEL about a field that we set begins -> the check that restates it.
-IN_CEL = {
-    "legacy policies (onSuccess/onFailure) and deletionRules": "rules beside onSuccess",
-    "deletionStrategy requires either BOTH": "an empty strategy",
-    "JobStatus and JobDeploymentStatus cannot be": "not one status",
-    "the deletion condition requires either": "not one status",
-}
-
-
-def test_the_rules_in_cel_are_restated() -> None:
-    schemas = json.loads(SCHEMAS.read_text())
-    found = {
-        told
-        for name in ("gpu", *STUDIES)
-        for item in objects(name)
-        if (schema := schemas.get(f"{item['apiVersion']}/{item['kind']}"))
-        for told in rules_in_cel(schema, item)
-    }
-    assert len(found) == len(IN_CEL)
-    for told in found:
-        (check_of_it,) = (name for start, name in IN_CEL.items() if told.startswith(start))
-        assert check_of_it in WRONG

@@ -82,83 +82,12 @@ def test_head_works_on_nothing_and_is_inside(spec: Mapping[str, Any]) -> None:
     assert "nvidia.com/gpu" not in _main(head)["resources"].get("limits", {})
 
 
-def test_fault_tolerance_is_set_once(spec: Mapping[str, Any]) -> None:
-    options = spec["gcsFaultToleranceOptions"]
-    assert options["redisAddress"] == "redis:6379"
-    assert set(options["redisPassword"]) == {"valueFrom"}
-    names = {entry["name"] for entry in _main(spec["headGroupSpec"]).get("env", [])}
-    assert not names & {"RAY_REDIS_ADDRESS", "REDIS_PASSWORD", "REDIS_USERNAME"}
-
-
-@pytest.mark.parametrize("name", CLUSTERS)
-def test_no_annotation_of_the_old_fault_tolerance(name: str) -> None:
-    for item in objects(name):
-        annotations = item["metadata"].get("annotations", {})
-        assert not [key for key in annotations if key.startswith("ray.io/")]
-
-
-def test_alpha_gates_are_not_needed(spec: Mapping[str, Any]) -> None:
-    assert not {"networkPolicy", "tlsOptions", "historyServerOptions"} & set(spec)
-
-
-def test_replicas(spec: Mapping[str, Any]) -> None:
-    for group in spec["workerGroupSpecs"]:
-        assert 0 <= group["minReplicas"] <= group["replicas"] <= group["maxReplicas"]
-        assert group["maxReplicas"] > 0
-        assert not group.get("suspend")
-    names = [group["groupName"] for group in spec["workerGroupSpecs"]]
-    assert len(names) == len(set(names))
-
-
-def test_autoscaler(spec: Mapping[str, Any]) -> None:
-    if not spec.get("enableInTreeAutoscaling"):
-        assert "autoscalerOptions" not in spec
-        for group in spec["workerGroupSpecs"]:  # nothing would change the number
-            assert group["minReplicas"] == group["maxReplicas"]
-            assert "idleTimeoutSeconds" not in group
-        return
-    assert spec["autoscalerOptions"]["version"] == "v2"
-    assert spec["autoscalerOptions"]["idleTimeoutSeconds"] > 0
-    for group in _groups(spec):
-        assert group["template"]["spec"].get("restartPolicy", "Never") == "Never"
-    assert all(group["minReplicas"] == 0 for group in spec["workerGroupSpecs"])
-
-
-@pytest.mark.parametrize("name", [name for name in CLUSTERS if not name.startswith("cpu")])
-def test_gpu_group(name: str) -> None:
-    (spec,) = ray_specs(objects(name))
-    (group,) = (each for each in spec["workerGroupSpecs"] if each["groupName"].startswith("gpu"))
-    resources = _main(group)["resources"]
-    assert resources["limits"]["nvidia.com/gpu"] == resources["requests"]["nvidia.com/gpu"] == "1"
-    keys = {each["key"] for each in group["template"]["spec"]["tolerations"]}
-    assert "nvidia.com/gpu" in keys
-    assert (len(keys) > 1) == name.startswith("spot")
-    assert ("affinity" in group["template"]["spec"]) == name.startswith("spot")
-
-
 def test_grace_is_longer_than_a_checkpoint(spec: Mapping[str, Any]) -> None:
     for group in _groups(spec):
         grace = group["template"]["spec"]["terminationGracePeriodSeconds"]
         assert grace >= 4 * SAVE_SECONDS
         if "spot" in group.get("groupName", ""):
             assert grace < NODE_NOTICE
-
-
-def test_every_ray_container_has_the_settings(spec: Mapping[str, Any]) -> None:
-    for group in _groups(spec):
-        assert {"configMapRef": {"name": NAME}} in _main(group)["envFrom"]
-
-
-def test_a_cut_cable_is_noticed() -> None:
-    expected = {
-        "RAY_health_check_period_ms": "1000",
-        "RAY_health_check_timeout_ms": "2000",
-        "RAY_health_check_failure_threshold": "5",
-        "RAY_grpc_client_keepalive_time_ms": "10000",
-        "RAY_grpc_client_keepalive_timeout_ms": "5000",
-    }
-    settings = _settings()
-    assert {name: settings.get(name) for name in expected} == expected
 
 
 def test_driver_and_workers_see_the_same_folders(spec: Mapping[str, Any]) -> None:
@@ -169,18 +98,6 @@ def test_driver_and_workers_see_the_same_folders(spec: Mapping[str, Any]) -> Non
         assert settings["ABLATE_STORE"] in mounted
         for name in ("ABLATE_WORKSPACE", "HOME"):
             assert any(settings[name].startswith(place) for place in mounted)
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_rayjob(name: str) -> None:
-    (job,) = objects(name)
-    spec = job["spec"]
-    assert len(job["metadata"]["name"]) <= 47
-    assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", job["metadata"]["name"])
-    assert spec["backoffLimit"] > 0  # the driver is lost with its head
-    assert "clusterSelector" not in spec
-    assert spec["submissionMode"] == "K8sJobMode"
-    assert spec["submitterPodTemplate"]["spec"]["restartPolicy"] in ("Never", "OnFailure")
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if not name.startswith("kueue")])
@@ -207,13 +124,6 @@ def test_kueue(name: str) -> None:
     for pod in pods([job]):
         for container in pod.spec["containers"]:
             assert set(container["resources"]["requests"]) <= set(group["coveredResources"])
-
-
-def test_an_elastic_study_has_the_cluster_of_gpu() -> None:
-    """Only the way into the cluster differs."""
-    assert ray_specs(objects("kueue-elastic/study")) == ray_specs(objects("gpu/study"))
-    (fixed,) = ray_specs(objects("kueue/study"))
-    assert not fixed.get("enableInTreeAutoscaling")
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -18,7 +18,6 @@ from tests.support.manifests import (
     Pod,
     amount,
     build,
-    claims,
     objects,
     of_administrators,
     of_kind,
@@ -174,35 +173,6 @@ def test_services_are_inside(platform: str) -> None:
     assert not of_kind(objects(platform), "Ingress")
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_mlflow(platform: str) -> None:
-    (server,) = of_kind(objects(platform), "Deployment")
-    (container,) = server["spec"]["template"]["spec"]["containers"]
-    assert {"--app-name=basic-auth", "--serve-artifacts"} <= set(container["args"])
-    assert not [word for word in container["args"] if "store-uri" in word]  # its URL has a password
-    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert environment["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
-    hosts = (environment["ALLOWED_HOSTS"] or "").split(",")
-    assert "mlflow:5000" in hosts and "localhost:5000" in hosts
-    assert not [host for host in hosts if "*" in host or " " in host or not host]
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_redis_persists_its_data(platform: str) -> None:
-    (redis,) = (
-        item
-        for item in of_kind(objects(platform), "StatefulSet")
-        if item["metadata"]["name"] == "redis"
-    )
-    arguments = redis["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert arguments[arguments.index("--appendonly") + 1] == "yes"
-    assert arguments[arguments.index("--maxmemory-policy") + 1] == "noeviction"
-    assert arguments[arguments.index("--dir") + 1] == "/data"
-    assert redis["spec"]["volumeClaimTemplates"]
-
-
 @pytest.mark.slow
 def test_the_limit_of_a_pod_has_room_for_its_temporary_volumes(every_pod) -> None:
     """Otherwise a pod is evicted for what it was told that it may write."""
@@ -269,43 +239,6 @@ def test_the_script_writes_no_file_without_a_digest(tmp_path: Path) -> None:
     done = found_digests(tmp_path, "latest")
     assert done.returncode == 1 and done.stdout == ""
     assert "the registry gave no digest of postgres:17-bookworm, but 'latest'" in done.stderr
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_whatever_is_there_once_has_a_budget(platform: str) -> None:
-    found = together(platform)
-    servers = [
-        item["spec"]["selector"]
-        for kind in ("Deployment", "StatefulSet")
-        for item in of_kind(found, kind)
-        if item["spec"]["replicas"] == 1
-    ]
-    budgets = [item["spec"] for item in of_kind(found, "PodDisruptionBudget")]
-    assert len(servers) == 4 and all(budget["maxUnavailable"] == 0 for budget in budgets)
-    assert sorted(map(str, servers)) == sorted(str(budget["selector"]) for budget in budgets)
-
-
-@pytest.mark.parametrize("name", ["own-services", "storage-classes"])
-def test_budgets_and_backups_are_of_what_there_is(name: str, tmp_path: Path) -> None:
-    found = variant(name, tmp_path)
-    workloads = {
-        item["metadata"]["name"]
-        for kind in ("Deployment", "StatefulSet")
-        for item in of_kind(found, kind)
-    }
-    assert {item["metadata"]["name"] for item in of_kind(found, "PodDisruptionBudget")} == workloads
-    assert len(of_kind(found, "CronJob")) == ("postgres" in workloads)
-
-
-def test_the_class_of_every_volume_is_a_setting(tmp_path: Path) -> None:
-    classes = {
-        claim["metadata"]["name"]: claim["spec"].get("storageClassName")
-        for claim in claims(variant("storage-classes", tmp_path))
-    }
-    shared = dict.fromkeys(("ablate-store", "ablate-data"), "nfs")
-    single = ("ablate-backups", "data-postgres-0", "data-redis-0", "data-objects-0")
-    assert classes == shared | dict.fromkeys(single, "standard")
-    assert {claim["spec"].get("storageClassName") for claim in claims(objects("gpu"))} == {None}
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -1,6 +1,6 @@
 """The shipped studies: every one plans at every scale, runs in seconds, and is the paper's in size.
 
-`make test-paper` goes further (`tests/paper_scale.py`).
+`make test-paper` goes further (`tests/lab/paper_scale.py`).
 """
 
 from __future__ import annotations

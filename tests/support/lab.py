@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.support import places
 
-HERE = places.TESTS / "faults"
+HERE = places.TESTS / "lab" / "faults"
 ROOT = places.ROOT
 NETLAB = ROOT.parent / "shared" / "lab" / "netlab"
 SERVICES, HEAD, WORKER_A, WORKER_B = "10.99.0.254", "10.99.0.1", "10.99.0.3", "10.99.0.2"

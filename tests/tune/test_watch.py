@@ -66,7 +66,7 @@ def _addresses(pids: set[int]) -> list[str]:
 def test_a_gcs_dies_and_ray_is_started_again(tmp_path, monkeypatch) -> None:
     """Every trial resumes, no death is counted; all of it listened on loopback only.
 
-    (A raylet is killed by `tests/attack/test_kills.py`.)
+    (A raylet is killed by `tests/lab/attack/test_kills.py`.)
     """
     (tmp_path / "modules").mkdir()
     (tmp_path / "store").mkdir()
