@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
+from ablate.public import REMOVED
 
 LANGUAGE_SLOTS = (
     "words",
@@ -175,6 +176,9 @@ def of_users() -> list[Technique]:
 def get(slot: str, name: str, where: str = "") -> Technique:
     """Return a technique, importing its module if necessary."""
     if name not in names(slot):
+        if instead := REMOVED.get(f"{slot}.{name}"):
+            gone = f"there is no {slot} '{name}' now. Instead: {instead}."
+            raise ConfigError(f"{where}: {gone}" if where else gone)
         raise ConfigError(unknown(slot, name, names(slot), where))
     if (slot, name) not in _techniques:
         importlib.import_module(f"ablate.{_room(slot)}.{slot}.{name}".replace("/", "."))
