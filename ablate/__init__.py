@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not execute `import
     from ablate.study.study import Study as Study
     from ablate.study.words import Analyze as Analyze
     from ablate.study.words import Arm as Arm
-    from ablate.study.words import Budget as Budget
     from ablate.study.words import Design as Design
     from ablate.study.words import Inherit as Inherit
     from ablate.study.words import Ladder as Ladder

@@ -8,7 +8,6 @@ from typing import Any
 HOMES = {
     "Analyze": "ablate.study.words",
     "Arm": "ablate.study.words",
-    "Budget": "ablate.study.words",
     "DataConfig": "ablate.config.data_source",
     "DataSource": "ablate.config.data_source",
     "Design": "ablate.study.words",
@@ -41,13 +40,22 @@ HOMES = {
     "task_command": "ablate.trial.user.command",
 }
 
-# Names and fields that were removed, and the way to write the same now.
+# Names, fields and techniques that were removed, and the way to write the same now.
 REMOVED = {
+    "Budget": "Scale(hours=2); a plan says how many trials there are, and what they cost",
     "grid": "factorial(...), or Search(space=...) for a space",
+    "Ladder.beyond": "leave it out: savings are carried to ten times the largest rung's compute",
+    "Ladder.names": "leave it out: rungs are called by the values of the first field",
+    "Scale.budget": "hours=2; a plan says how many trials there are, and what they cost",
     "Scale.fuse": "leave it out: seeds train one by one (with gpus=1/3, three share a GPU)",
     "Scale.processes": "leave it out (several train in a task of your own that runs torchrun)",
     "Scale.share_gpus": "gpus=1/3 for three trials on a GPU, if its memory holds three",
-    "Search.tokens": "trials=, or the scale's budget=Budget(epochs=...)",
+    "Search.also": "leave it out: what an arm sets is searched in no other arm",
+    "Search.reduction": "leave it out: one trial in three continues",
+    "Search.tokens": "trials=, or the scale's hours=",
+    "Stage.control": "one more arm, with the stage without the treatment, that against= names",
+    "backbone.rwkv7": "'gated_delta' or 'mamba2'",
+    "schedule.linear": "'warmup_stable_decay' with schedule.share = 1, which is the same",
 }
 
 

@@ -25,12 +25,20 @@ laptop = Scale(
     changes={name: value for name, value in small.items() if name not in SEARCHED},
     adapt=smaller(strengths=8),
     stage_changes={"gate": {"optimizer.learning_rate": 0.01}},  # few updates
-    search=Search(space="iog_tuned", trials=8, synchronous=True, repeats=3),
+    search=Search(
+        space="iog_tuned",
+        trials=8,
+        options={"n_startup_trials": 4},  # of ten at random, none would learn from another
+        synchronous=True,
+        repeats=3,
+    ),
 )
 paper = Scale(
     corpus="ptb",
     seeds=5,
-    search=Search(space="iog_tuned", trials=40, early_stopping="hyperband", repeats=3),
+    search=Search(
+        space="iog_tuned", trials=40, early_stopping="hyperband", min_epochs=4, repeats=3
+    ),
     gpus=1,
 )
 

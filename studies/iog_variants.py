@@ -35,6 +35,7 @@ laptop = Scale(
     changes={**recipe("laptop_lstm"), "backbone.depth": 3},
     adapt=smaller(strengths=MASKS_DIVISOR),
     stage_changes={"gate": {"optimizer.learning_rate": 0.01}},  # fewer updates (see iog.py)
+    ensemble=True,
 )
 
 study = Study(

@@ -52,6 +52,7 @@ gpu = Scale(
     seeds=3,
     gpus=1,
     precision="bfloat16",
+    compile="inductor",
     ladder=ladder(
         (128, 256, 512, 768, 1024),
         (4, 6, 8, 12, 16),

@@ -36,7 +36,7 @@ from ablate.study.ladder import rung_notes
 from ablate.study.looked import with_history, without
 from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
-from ablate.study.planned import Plan, PlannedSearch
+from ablate.study.planned import REDUCTION, Plan, PlannedSearch
 from ablate.study.several import scales_of
 from ablate.study.stated import plans_of, state
 from ablate.study.study import Study
@@ -320,7 +320,7 @@ def _searches(plan: Plan) -> list[str]:
         f"{_stopping(words)}),",
         then,
         *_inherited(plan),
-        *_not_searched(plan),
+        *_notes(plan),
         "",
     ]
 
@@ -340,7 +340,7 @@ def _stopping(words: Search) -> str:
     if words.early_stopping is None:
         return "no"
     start = f" from epoch {words.min_epochs} on" if words.min_epochs > 1 else ""
-    return f"{words.early_stopping}, one in {words.reduction} continues{start}"
+    return f"{words.early_stopping}, one in {REDUCTION} continues{start}"
 
 
 def _space_name(space: str | Mapping[str, Any]) -> str:
@@ -359,12 +359,9 @@ def _inherited(plan: Plan) -> list[str]:
     return lines
 
 
-def _not_searched(plan: Plan) -> list[str]:
-    """Describe which fields of the space some arms do not search, and how to search them."""
-    left = list(dict.fromkeys(field for search in plan.searches for field in search.left))
-    advice = [f"Search(also={left!r}) would search them in every arm that does not set them."]
-    # After the design's notes: the scale's, and those of its searches.
-    return [*plan.record.notes[len(plan.study.design.notes) :], *(advice if left else [])]
+def _notes(plan: Plan) -> list[str]:
+    """The notes of the scale, and of what searches leave alone."""
+    return list(plan.record.notes[len(plan.study.design.notes) :])  # after the design's
 
 
 def _cost(

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from ablate.config.metrics import Metric
 from ablate.config.plugins import comes_with_a_plugin, folder_of, plugins
 from ablate.errors import ConfigError, unknown
+from ablate.public import REMOVED
 
 EXACT, WINDOW = "exact", "window"  # what a backbone remembers of the text before a window
 SAMPLER = "sampler"
@@ -204,6 +205,9 @@ def of_users() -> list[Technique]:
 def get(slot: str, name: str, where: str = "") -> Technique:
     """Return a technique, importing its module if necessary."""
     if name not in names(slot):
+        if instead := REMOVED.get(f"{slot}.{name}"):
+            gone = f"there is no {slot} '{name}' now. Instead: {instead}."
+            raise ConfigError(f"{where}: {gone}" if where else gone)
         raise ConfigError(unknown(slot, name, names(slot), where))
     if (slot, name) not in _techniques:
         importlib.import_module(f"{_shipped(slot)[name]}.{slot}.{name}")

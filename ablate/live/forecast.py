@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from ablate.compare.text.figures import count, duration
+from ablate.compare.text.figures import duration
 from ablate.engine.forecast import Forecast
 from ablate.errors import AblateError, DamagedError
 from ablate.live.followed import Followed
-from ablate.store.replication import counted
 
 LEDGER = "studies/{key}/ledger.json"
 
@@ -42,40 +40,13 @@ def _add(estimate: Forecast, journal: Any, study: Followed) -> None:
 def budget(study: Followed) -> list[tuple[str, str]]:
     """What is spent of the study's budget, and what is left; nothing without a budget."""
     try:
-        ledger = study.store.read_json(LEDGER.format(key=study.key))
+        ledger = study.store.read_json(LEDGER.format(key=study.key)) or {}
     except DamagedError as error:
         return [("budget", str(error))]
-    limits = (ledger or {}).get("limits", {})
-    if ledger is None or not any(limits.values()):  # a study without a budget keeps a ledger, too
+    hours = ledger.get("limits", {}).get("hours")
+    if hours is None:  # a study without a budget keeps a ledger, too
         return []
-    spent = _spent(ledger)
-    texts = [_SHOWN[name](value) for name, value in spent.items() if value]
-    left = [_left(name, limits[name], used) for name, used in spent.items() if limits.get(name)]
-    named = {"spent of the budget": texts, "budget left": left}
-    return [(name, ", ".join(each)) for name, each in named.items() if each]
-
-
-_SHOWN: Mapping[str, Callable[[float], str]] = {
-    "trials": lambda value: counted(int(value), "trial"),
-    "epochs": lambda value: f"{count(value)} epoch{'' if value == 1 else 's'}",
-    "hours": lambda value: duration(3600 * value),
-    "gpu_hours": lambda value: f"{value:.3g} GPU-hours",
-}
-
-
-def _left(name: str, limit: float, spent: float) -> str:
-    left, shown = max(0, limit - spent), _SHOWN[name]
-    number = shown(left) if name == "hours" else shown(left).partition(" ")[0]
-    return f"{number} of {shown(limit)}"
-
-
-def _spent(ledger: Mapping[str, Any]) -> dict[str, float]:
-    """What is spent, by the names of the limits."""
-    epochs = ledger.get("epochs_of", {})
-    gpu_hours = [*ledger.get("spent", {}).values(), *ledger.get("reserved", {}).values()]
-    return {
-        "trials": len(epochs),
-        "epochs": sum(epochs.values()),
-        "hours": ledger.get("seconds", 0.0) / 3600,
-        "gpu_hours": sum(gpu_hours),
-    }
+    seconds = ledger.get("seconds", 0.0)
+    left = duration(max(0.0, 3600 * hours - seconds))
+    spent = [("spent of the budget", duration(seconds))] if seconds else []
+    return [*spent, ("budget left", f"{left} of {duration(3600 * hours)}")]

@@ -57,7 +57,7 @@ def _split_stages(plan: Plan, arm: str) -> tuple[list[Stage], list[Stage]]:
     """Return an arm's stages after training: those for each seed, and those over all seeds."""
     if not plan.configs[arm].kind.assembles:
         return [], []
-    stages = arm_stages(plan.study, plan.scale, find_arm(plan.study, arm))
+    stages = arm_stages(plan.scale, find_arm(plan.study, arm))
     by_seed = [stage for stage in stages if stage.over == "seed"]
     together = [stage for stage in stages if stage.over == "seeds"]
     return by_seed, together

@@ -13,11 +13,12 @@ from ablate.errors import StudyError, wrong_value
 from ablate.study.words import Arm, Ladder, Scale
 
 MIN_RUNGS = 4  # the curve of losses against compute has three numbers
+BEYOND = 10.0  # times the largest rung's compute, at which a saving should still be shown
 
 
 def names_of(ladder: Ladder) -> tuple[str, ...]:
-    """Return the rungs' names: those given, or the values of the first field."""
-    return tuple(ladder.names) or tuple(map(str, next(iter(ladder.sizes.values()))))
+    """Return the rungs' names: the values of the first field."""
+    return tuple(map(str, next(iter(ladder.sizes.values()))))
 
 
 def sizes_on(ladder: Ladder, index: int) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def rung_fields(scale: Scale) -> dict[str, Any]:
         return {}
     names = names_of(ladder)
     sizes = sizes_on(ladder, names.index(scale.rung))
-    return {"rungs": names, "sizes": sizes, "rule": ladder.rule, "beyond": ladder.beyond}
+    return {"rungs": names, "sizes": sizes, "rule": ladder.rule, "beyond": BEYOND}
 
 
 def rung_notes(scale: Scale) -> Iterator[str]:
@@ -64,11 +65,6 @@ def check_ladder(scale: Scale, arms: Sequence[Arm], where: str) -> None:
     where = f"{where}: Ladder"
     _check_rungs(ladder, where)
     _check_transfer(ladder, scale, where)
-    if scale.corpora:
-        raise StudyError(
-            f"{where} and corpora exclude each other: one table is over sizes or over corpora. "
-            "Instead: a scale with the ladder for each corpus."
-        )
     if not scale.one_of:  # the changes of a rung have its sizes
         _check_not_set("the scale's changes set", scale.changes, ladder, where)
     for arm in arms:
@@ -87,14 +83,9 @@ def _check_rungs(ladder: Ladder, where: str) -> None:
         expected = f"{num} values, one for each rung"
         raise StudyError(wrong_value(odd, tuple(ladder.sizes[odd]), expected, where))
     names = names_of(ladder)
-    if len(names) != num or len(set(names)) != num or any(map(_is_no_name, names)):
-        expected = f"{num} different names without / \\ @ and spaces (names=)"
-        raise StudyError(wrong_value("names", names, expected, where))
-    rungs = [sizes_on(ladder, index) for index in range(num)]
-    twice = next((index for index in range(1, num) if rungs[index] in rungs[:index]), None)
-    if twice is not None:
-        expected = "other values than those of the rungs before"
-        raise StudyError(wrong_value(f"rung {names[twice]}", rungs[twice], expected, where))
+    if len(set(names)) != num or any(map(_is_no_name, names)):
+        expected = f"{num} different values without / \\ @ and spaces, which name the rungs"
+        raise StudyError(wrong_value(next(iter(lengths)), names, expected, where))
 
 
 def _check_transfer(ladder: Ladder, scale: Scale, where: str) -> None:

@@ -18,7 +18,6 @@ from ablate.config.resolve import NONE, kind_of, resolve
 from ablate.errors import AblateError, ConfigError, StudyError, unknown, wrong_value
 from ablate.results.sizes import size_on_scale
 from ablate.store.study_record import ArmRecord, StudyRecord
-from ablate.study.controls import with_controls
 from ablate.study.ladder import rung_fields, rung_notes
 from ablate.study.small import brief_stage
 from ablate.study.study import Study
@@ -270,11 +269,9 @@ def _arm_record(
     )
 
 
-def arm_stages(study: Study, scale: Scale, arm: Arm) -> list[Stage]:
-    """Return an arm's stages after training, with the scale's and the arm's changes to them; those
-    that it gets as the control of another arm are among them."""
-    stages = (*scale.stages, *with_controls(study, scale, arm))
-    return [_at_scale(scale, arm, stage) for stage in stages]
+def arm_stages(scale: Scale, arm: Arm) -> list[Stage]:
+    """Return an arm's stages after training, with the scale's and the arm's changes to them."""
+    return [_at_scale(scale, arm, stage) for stage in (*scale.stages, *arm.then)]
 
 
 def _at_scale(scale: Scale, arm: Arm, stage: Stage) -> Stage:
@@ -290,7 +287,7 @@ def measure_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Valu
     ends with an evaluation, or with one trial for all its seeds.
     """
     where = arm_location(study, arm.name)
-    stages = arm_stages(study, scale, arm)
+    stages = arm_stages(scale, arm)
     trained = all(stage.trains and stage.over == "seed" for stage in stages)
     if not study.measure or not trained or study.runner or not kind_of(values, where).assembles:
         return None
@@ -308,7 +305,7 @@ def _last_values(study: Study, scale: Scale, arm: Arm, values: Values) -> Values
     """Return the values of an arm's last trials: after all of its stages."""
     if not kind_of(values, arm_location(study, arm.name)).assembles:
         return values  # such trials have no stages
-    for stage in arm_stages(study, scale, arm):
+    for stage in arm_stages(scale, arm):
         values = merge(values, stage.changes)
     return values
 
@@ -325,7 +322,7 @@ def _num_parameters(study: Study, scale: Scale, arm: Arm, config: Config, data: 
     if not config.kind.assembles:
         return None  # n-gram models have counts, and functions are counted when they run
     # Such a stage trains one gate over the models of all seeds.
-    if any(stage.trains and stage.over == "seeds" for stage in arm_stages(study, scale, arm)):
+    if any(stage.trains and stage.over == "seeds" for stage in arm_stages(scale, arm)):
         return None
     from ablate.config.data_source import source_of
 

@@ -13,7 +13,9 @@ from ablate.config.resolve import choice
 from ablate.space.space import Space
 from ablate.store.study_record import PlannedTrial, StudyRecord
 from ablate.study.study import Study
-from ablate.study.words import UNCHANGED, Inherit, Scale, Search, Values
+from ablate.study.words import Inherit, Scale, Search, Values
+
+REDUCTION = 3  # early stopping lets one in this many trials continue at each of its steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +52,8 @@ class PlannedSearch:
         how += [dict(words.rows)] if words.rows else []
         how += [list(self.inherits.over)] if self.inherits else []
         how += [dict(self.left)] if self.left else []
-        stopping = (words.reduction, words.min_epochs)
-        how += [{"early_stopping": stopping}] if stopping != UNCHANGED else []
+        stopping = {"early_stopping": (REDUCTION, words.min_epochs)}
+        how += [stopping] if words.min_epochs > 1 else []
         how += [{"listed_first": True}] if words.listed_first else []
         # Names alone are what version 0.1.0 hashed.
         how += [] if sampler == {"name": words.sampler, "version": 1} else [{SAMPLER: sampler}]

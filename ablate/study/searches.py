@@ -40,8 +40,7 @@ def plan_searches(
     for arm, base in values.items():  # a wrong change is an error now, not in the first trial
         resolve_arm(plan.study, arm, merge(base, words.changes, arm_location(plan.study, arm)))
     arms = {arm: _tuned_arm(plan, find_arm(plan.study, arm), space) for arm in values}
-    location = f"{plan.study.file or plan.study.name}: search"
-    left = treatments.left_alone(arms, words.also, location)
+    left = treatments.left_alone(arms)
     searches = tuple(
         PlannedSearch(
             arm=arm,

@@ -57,5 +57,6 @@ def smoke(scale: Scale, **words: Any) -> Scale:
     """
     search = scale.search and replace(scale.search, trials=2, repeats=1, looks=(), changes={})
     stages = tuple(map(brief_stage, scale.stages))
-    words = {"seeds": min(scale.seeds, 2), "looks": (), "brief": "changes" not in words, **words}
-    return replace(scale, stages=stages, search=search, smoke=True, **words)
+    words = {"seeds": min(scale.seeds, 2), "looks": (), **words}
+    small = replace(scale, smoke=True, brief="changes" not in words)
+    return replace(small, stages=stages, search=search, **words)

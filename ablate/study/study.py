@@ -154,12 +154,6 @@ def _check_known(kind: str, names: Iterable[str], valid: Sequence[str], where: s
 def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
     _check_known("arm", scale.arms or (), arms, where)
     _check_stages(scale.stages, where)
-    for stage in scale.stages:
-        if stage.control:
-            raise StudyError(
-                f"{where}: stage '{stage.name}' has control=True, and every arm of the scale has "
-                "it. Instead: control=True in a stage of one arm (then=), or leave it out."
-            )
     if scale.not_comparable and not scale.published:
         raise StudyError(
             f"{where}: not_comparable says why numbers are not comparable with published ones, and "
@@ -169,22 +163,12 @@ def _check_scale(scale: Scale, arms: Sequence[str], where: str) -> None:
 
 
 def _check_settings_of(scale: Scale, scales: Mapping[str, Scale], where: str) -> None:
-    """Check that settings come from a scale that searches, and are not searched again."""
-    if scale.searched and (scale.search or scale.settings_of):
-        raise StudyError(
-            f"{where}: searched=True is for settings of a search that is not on record. Instead: "
-            "leave it out where search= or settings_of= is given."
-        )
+    """Check that settings come from a scale that searches."""
     if not scale.settings_of:
         return
     searched = [name for name, other in scales.items() if other.search is not None]
     if scale.settings_of not in searched:
         raise StudyError(unknown("scale with a search", scale.settings_of, searched, where))
-    if scale.search is not None:
-        raise StudyError(
-            f"{where} = '{scale.settings_of}': a scale either takes settings over or searches. "
-            "Instead: leave out either settings_of or search."
-        )
 
 
 def _check_inheritance(study: Study, scale: Scale, arms: Sequence[str], where: str) -> None:

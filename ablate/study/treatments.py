@@ -4,20 +4,19 @@ A field that some arm sets tells arms apart. An arm that does not set it keeps i
 its search skips the space's row for it; otherwise a control could adopt the treatment. The same
 holds for the technique of a slot in which arms differ, for example by their recipes.
 
-Two exceptions: numbers that arms only set to 0 are searched in the arms that do not, which have
-the technique on; and `Search(also=...)` names fields that are searched wherever no arm sets them.
+An exception: numbers that arms only set to 0 are searched in the arms that do not, which have the
+technique on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ablate.config.config import Config
 from ablate.config.registry import single_slots
-from ablate.errors import StudyError, unknown
 from ablate.space.row import Choices, Fixed, Range, Row, same
 from ablate.space.space import Space
 from ablate.study.words import Values
@@ -54,14 +53,12 @@ class TunedArm:
         return any(not isinstance(r.domain, Fixed) and self.changes(r, fixed) for r in rows)
 
 
-def left_alone(
-    arms: Mapping[str, TunedArm], also: Collection[str], where: str
-) -> dict[str, dict[str, Any]]:
+def left_alone(arms: Mapping[str, TunedArm]) -> dict[str, dict[str, Any]]:
     """Return the fields that an arm does not set and its search must not change, by arm.
 
     Each has its value, or None if the arm has no such field.
     """
-    differing = _differing(arms, also, where)
+    differing = _differing(arms)
     left: dict[str, dict[str, Any]] = {}
     for name, arm in arms.items():
         unsearched = left[name] = {}
@@ -91,24 +88,19 @@ def notes(arms: Mapping[str, TunedArm], left: Mapping[str, Values]) -> list[str]
     return lines
 
 
-def _differing(arms: Mapping[str, TunedArm], also: Collection[str], where: str) -> set[str]:
+def _differing(arms: Mapping[str, TunedArm]) -> set[str]:
     """Return the fields and slots that tell arms apart."""
     set_by_arms: dict[str, list[Any]] = {}
     for arm in arms.values():
         for field, value in arm.own.items():
             set_by_arms.setdefault(_whole(field), []).append(value)
-    for field in also:
-        if field not in set_by_arms:
-            raise StudyError(
-                unknown("field that an arm sets", field, set_by_arms, f"{where}: also")
-            )
     # A number that arms only set to 0 is searched where the technique is on.
     differing = {field for field, values in set_by_arms.items() if not all(map(_off, values))}
     neural = [arm.config for arm in arms.values() if arm.config.kind.assembles]
     for slot in single_slots():
         if len({c[slot].name for c in neural if slot in c.slots}) > 1:
             differing.add(slot)
-    return differing - set(also)
+    return differing
 
 
 def _whole(field: str) -> str:

@@ -30,8 +30,27 @@ from ablate.results.check_looks import check_looks
 from ablate.results.sizes import check_size
 
 Values = Mapping[str, Any]
-UNCHANGED = (3, 1)  # reduction and min_epochs of early stopping
 Factors = Mapping[str, Mapping[str, Values]]  # factor -> level -> changes
+
+
+# Word -> two of its fields that exclude each other -> why.
+EXCLUSIVE: Mapping[str, Mapping[tuple[str, str], str]] = {
+    "Search": {
+        ("synchronous", "early_stopping"): "a synchronous search repeats exactly, and stopping "
+        "trials early depends on timing",
+    },
+    "Scale": {
+        ("corpora", "ladder"): "one table is over corpora or over sizes; a scale for each corpus "
+        "may have the ladder",
+        ("ensemble", "looks"): "an ensemble needs every seed of an arm, and an arm that a look "
+        "decides trains no more",
+        ("looks", "search"): "these looks count seeds, and arms that are tuned are compared over "
+        "searches, which looks= in Search counts",
+        ("search", "settings_of"): "a scale searches, or takes settings over",
+        ("search", "searched"): "searched is for settings of a search that is not on record",
+        ("searched", "settings_of"): "searched is for settings of a search that is not on record",
+    },
+}
 
 
 class Word:
@@ -39,6 +58,13 @@ class Word:
 
     def __post_init__(self) -> None:
         fields.check(self, StudyError)
+        word = type(self).__name__
+        for (one, other), why in EXCLUSIVE.get(word, {}).items():
+            if getattr(self, one) and getattr(self, other):
+                raise StudyError(
+                    f"{word}: {one} and {other} exclude each other: {why}. Instead: leave out "
+                    f"either {one} or {other}."
+                )
 
 
 @dataclass(frozen=True)
@@ -79,9 +105,8 @@ class Search(Word):
         options: Options of the sampler, as `ablate components sampler tpe` lists them:
             `{"n_startup_trials": 20}`.
         early_stopping: Stop trials that fall behind, by `"asha"` or `"hyperband"`.
-        reduction: Early stopping lets one in this many trials continue at each of its steps.
-        min_epochs: The first epoch at which early stopping may stop a trial; its next steps are
-            `reduction` times as late each. Raise it where curves cross.
+        min_epochs: The first epoch at which early stopping may stop a trial, of which one in three
+            continues; its next steps are three times as late each. Raise it where curves cross.
         synchronous: Wait for each batch of trials, so that the search repeats exactly.
         batch: Trials per batch of a synchronous search.
         repeats: Independent searches per arm, each with a seed of its own. A verdict needs three.
@@ -92,7 +117,6 @@ class Search(Word):
         rows: Rows of the space to fix, by name.
         inherit: Arms whose search starts from another arm's winner:
             `{"arm": Inherit("other", over=["row"])}`.
-        also: Fields that an arm sets, to be searched in the other arms too.
         listed_first: The first trial of each search has the settings that the arm has without a
             search. A row whose listed value is outside the space is suggested as ever.
     """
@@ -102,8 +126,7 @@ class Search(Word):
     sampler: str = "tpe"
     options: Values = field(default_factory=dict)
     early_stopping: str | None = limited(None, choices=(None, "asha", "hyperband"))
-    reduction: int = limited(UNCHANGED[0], low=2)
-    min_epochs: int = limited(UNCHANGED[1], low=1)
+    min_epochs: int = limited(1, low=1)
     synchronous: bool = False
     batch: int = limited(4, low=1, high=1000)
     repeats: int = limited(1, low=1)
@@ -112,20 +135,14 @@ class Search(Word):
     changes: Values = field(default_factory=dict)
     rows: Values = field(default_factory=dict)
     inherit: Mapping[str, Inherit] = field(default_factory=dict)
-    also: Sequence[str] = ()
     listed_first: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.synchronous and self.early_stopping:
+        if not self.early_stopping and self.min_epochs > 1:
             raise StudyError(
-                "a synchronous search repeats exactly, and stopping trials early would make it "
-                "depend on timing. Instead: leave out either synchronous or early_stopping."
-            )
-        if not self.early_stopping and (self.reduction, self.min_epochs) != UNCHANGED:
-            raise StudyError(
-                "reduction and min_epochs are of early stopping, which this search lacks. Instead: "
-                'leave them out, or add early_stopping="asha".'
+                "min_epochs is of early stopping, which this search lacks. Instead: leave it out, "
+                'or add early_stopping="asha".'
             )
         check_looks(self.looks, self.repeats, "repeats", "Search")
 
@@ -144,9 +161,6 @@ class Stage(Word):
         over: `"seed"`: once for each seed. `"seeds"`: once for all seeds of an arm together, to
             evaluate their mean probability or to train one gate for all of them.
         search: A search for how to evaluate each finished model, judged on validation.
-        control: The arm that this arm is compared with gets the same stage too, without what the
-            stage changes in the model (its parts, the loss, and `training.only_gate`): the same
-            epochs and tokens without the treatment. For stages of an arm (`then`) that train.
     """
 
     name: str
@@ -154,7 +168,6 @@ class Stage(Word):
     kind: str = limited("train", choices=("train", "evaluate"))
     over: str = limited("seed", choices=("seed", "seeds"))
     search: Search | None = None
-    control: bool = False
 
     @property
     def trains(self) -> bool:
@@ -169,11 +182,6 @@ class Stage(Word):
             raise StudyError(
                 f"stage '{self.name}': a search in a stage tunes the evaluation of a finished "
                 'model. Instead: use kind="evaluate" and over="seed".'
-            )
-        if self.control and (self.kind, self.over) != ("train", "seed"):
-            raise StudyError(
-                f"stage '{self.name}': control=True gives the compared arm the same training for "
-                'each seed. Instead: use kind="train" and over="seed", or leave out control.'
             )
         if self.search and self.search.inherit:
             raise StudyError(
@@ -276,27 +284,6 @@ def recipe(name: str, column: str | None = None) -> dict[str, Any]:
     return table.values() if column is None else table.at(column).values()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget(Word):
-    """What a study may spend, restarts included. None: no limit.
-
-    Args:
-        trials: Trials to start.
-        epochs: Epochs over all trials.
-        hours: Hours by the clock.
-        gpu_hours: GPU-hours over all trials. A training trial is charged up to its last epoch: what
-            its evaluators take after that is not counted, nor an attempt that fails in its first
-            epoch.
-        gpu_hours_per_trial: GPU-hours reserved when a trial starts, corrected when the trial ends.
-    """
-
-    trials: int | None = limited(None, low=1)
-    epochs: int | None = limited(None, low=1)
-    hours: float | None = limited(None, low=0)
-    gpu_hours: float | None = limited(None, low=0)
-    gpu_hours_per_trial: float = limited(1.0, low=0)
-
-
 @dataclass(frozen=True)
 class Ladder(Word):
     """Sizes at which every arm is trained: does what helps a small model help a larger one, too?
@@ -307,24 +294,21 @@ class Ladder(Word):
 
     Args:
         sizes: Fields that all arms have, with a value for each of four rungs or more, from the
-            smallest to the largest: `{"backbone.units": (16, 24, 32, 48)}`. Further fields rise
-            with the first, or follow it: `"optimizer.learning_rate": (20, 14, 10, 7)`.
-        names: What the rungs are called, if not by the values of the first field.
+            smallest to the largest: `{"backbone.units": (16, 24, 32, 48)}`. Rungs are called by the
+            values of the first field. Further fields rise with it, or follow it:
+            `"optimizer.learning_rate": (20, 14, 10, 7)`.
         transfer: A function of an arm's values (a dictionary, with the rung's own). The changes
             that it returns win over all others, settings that a search found included:
             `lambda values: {"optimizer.learning_rate": 320 / values["backbone.units"]}`.
         rule: What `transfer` does, in words: `"the learning rate falls with the width"`.
         compute: A function of an arm's values that returns the floating point operations of a
             seed's training, for a task of your own. Those of language models are counted.
-        beyond: A saving holds if it is still shown at this many times the largest rung's compute.
     """
 
     sizes: Mapping[str, Sequence[Any]]
-    names: Sequence[str] = field(default=(), kw_only=True)
     transfer: Callable[[dict[str, Any]], Values] | None = field(default=None, kw_only=True)
     rule: str = field(default="", kw_only=True)
     compute: Callable[[dict[str, Any]], float] | None = field(default=None, kw_only=True)
-    beyond: float = limited(10.0, low=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +337,7 @@ class Scale(Word):
         stages: Further stages after training, each a `Stage`.
         ensemble: Also evaluate each arm's seeds together, by their mean probability.
         search: Tune each arm, and confirm its winners on `seeds` fresh seeds.
-        budget: What the study may spend at this scale.
+        hours: Hours by the clock that the study may take at this scale, restarts included.
         threads: CPU threads per trial.
         gpus: GPUs per trial, or a fraction of one.
         precision: Precision of the matrix products of training, `"float32"` or `"bfloat16"`.
@@ -393,7 +377,7 @@ class Scale(Word):
     stages: tuple[Stage, ...] = ()
     ensemble: bool = False
     search: Search | None = None
-    budget: Budget = field(default_factory=Budget)
+    hours: float | None = limited(None, low=0)
     threads: int = limited(1, low=1, high=1024)
     gpus: float = limited(0.0, low=0)
     precision: str = limited("float32", choices=("float32", "bfloat16"))
@@ -414,16 +398,10 @@ class Scale(Word):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_looks(self.looks, self.seeds, "seeds", "Scale")
-        if self.looks and self.search:
-            raise StudyError(
-                f"Scale: looks={self.looks} counts seeds, and arms that are tuned are compared "
-                "over searches. Instead: looks= in Search, which counts searches."
-            )
         joint = next((stage for stage in self.stages if stage.over == "seeds"), None)
-        if self.looks[:-1] and (self.ensemble or joint):
-            what = f"stage '{joint.name}'" if joint else "ensemble=True"
+        if self.looks[:-1] and joint:
             raise StudyError(
-                f"Scale: {what} needs every seed of an arm, and an arm that a look decides trains "
-                "no more seeds. Instead: leave out either of the two."
+                f"Scale: stage '{joint.name}' needs every seed of an arm, and an arm that a look "
+                "decides trains no more seeds. Instead: leave out either of the two."
             )
         check_size("spread", self.spread, "Scale")

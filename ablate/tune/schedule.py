@@ -60,10 +60,9 @@ class Schedule:
         plan = with_history(plan, store)
         self.plan, self.store, self.listener = plan, store, listener or Listener()
         self.looks = LooksAhead(plan.record)
-        self.ledger = Ledger(store, plan.record.key, plan.scale.budget, plan.scale.gpus)
+        self.ledger = Ledger(store, plan.record.key, plan.scale.hours)
         self.searches = Searches(store, plan.record.key, open_search)
         self.stop_reason: str | None = None  # set from outside by Ctrl-C
-        self.closed_reason: str | None = None  # a spent budget: running trials may end, none starts
         self.failure: str | None = None  # that the first trials share: none starts
         self.status: dict[str, Status] = {}
         self._design_notes = plan.record.notes
@@ -79,15 +78,11 @@ class Schedule:
         self._claims = Claims(store)
         self._clock = time.monotonic()
         self._has_weights: dict[str, bool] = {}
-        self._interrupted = set(self.ledger.reserved)  # what ran when the driver before was killed
         self._begin_searches()
         self._admit(plan.trials)
         # Searches of an earlier run may be over, and their winners may start further searches.
         while self._confirm_winners() or self._look():
             pass
-        self._release_removed()
-        first = self._interrupted
-        self._waiting = dict(sorted(self._waiting.items(), key=lambda item: item[0] not in first))
         self._is_whole = True
         self._record()
         for text in self.reused:
@@ -116,8 +111,12 @@ class Schedule:
     @property
     def exhausted(self) -> bool:
         """Return whether `next` will never give another trial."""
-        closed = self.closed_reason is not None or self.failure is not None
-        return self.stopping or closed or self.complete
+        return self.stopping or self.failure is not None or self.complete
+
+    @property
+    def closed_reason(self) -> str | None:
+        """Why trials are left, if the hours are spent."""
+        return None if self.complete else self.ledger.overtime
 
     @property
     def complete(self) -> bool:
@@ -144,13 +143,6 @@ class Schedule:
             if self._is_known(trial):
                 self._claims.release(trial.id)
                 continue
-            refusal = self.ledger.refusal(trial.id)
-            if refusal is not None:
-                self._claims.release(trial.id)
-                # A search gives a trial only once: without this, the study would seem complete.
-                self._waiting.setdefault(trial.id, trial)
-                self.closed_reason = refusal
-                return None
             self._start(trial)
             return trial
         return None
@@ -160,7 +152,6 @@ class Schedule:
         self._tick()
         if epoch is not None:
             self._learned.add(trial_id)
-            self.ledger.epoch(trial_id, epoch.number, epoch.seconds or 0.0)
             self._note_what_is_known(trial_id, epoch.number)
         self.listener.progress(trial_id, epoch, reached)
 
@@ -243,7 +234,6 @@ class Schedule:
                 self.note(text)
 
     def _start(self, trial: Trial) -> None:
-        self.ledger.started(trial.id)
         self._waiting.pop(trial.id, None)
         before = self._reopened(trial.id)
         self._running[trial.id] = trial
@@ -272,7 +262,6 @@ class Schedule:
         if journal.differs_from_lost:
             self.note(f"{trial.name} {DIFFERS}")
         self._settle(trial, journal)
-        self.ledger.write_if_limited()
         if self.failure is None:
             self.failure = shared_failure(self.plan, self.ended, self.status, self._learned)
 
@@ -281,7 +270,6 @@ class Schedule:
 
         The journal has the labels of the study that ran the trial first, `trial` those of this one.
         """
-        self.ledger.settle(trial.id, journal)
         self.status[trial.id] = journal.status or Status.FAILED
         for search in self.searches.of(trial.id):
             search.tell(journal)
@@ -394,12 +382,6 @@ class Schedule:
                 self._settle(search.trials[trial_id], journal)
             else:  # its folder was deleted, or is an older copy
                 self._waiting[trial_id] = search.trials[trial_id]
-        self._waiting |= {trial.id: trial for trial in search.resume(self._interrupted)}
-
-    def _release_removed(self) -> None:
-        """Free what is reserved for trials that the study no longer has: its file was edited."""
-        for trial_id in self.ledger.reserved.keys() - self.trials.keys():
-            self.ledger.settle(trial_id, journals.read(self.store, trial_id))
 
     def _admit(self, trials: tuple[Trial, ...]) -> None:
         """Add these trials; those that are done already, in any study, are not run again.
@@ -429,7 +411,7 @@ class Schedule:
             return False
         if journal.status == Status.PRUNED and not self.searches.may_stop_early(trial.id):
             return False
-        if self._lacks_weights(trial) and self.ledger.refusal(trial.id) is None:
+        if self._lacks_weights(trial) and self.ledger.overtime is None:
             return False
         if trial.id not in self.ended and not self.earlier.may_use(trial, journal):
             return self._met(trial)
@@ -481,7 +463,6 @@ class Schedule:
         now = time.monotonic()
         self.ledger.passed(now - self._clock)
         self._clock = now
-        self.closed_reason = self.closed_reason or self.ledger.overtime
 
     def note(self, text: str) -> None:
         """Tell the user."""

@@ -68,7 +68,6 @@ def test_with_a_base_width_nothing_grows_and_without_it_does(case, place):
 BLOCKS = {
     "transformer": {"backbone.initial_range": 0.2},
     "mamba2": {"backbone.state": 8},
-    "rwkv7": {"backbone.rank": 4},
     "xlstm": {"backbone.slstm_at": [2]},
     "gated_delta": {"backbone.initial_deviation": 0.2},
     "mingru": {},

@@ -23,7 +23,7 @@ from ablate.errors import ConfigError
 from ablate.lm.kinds import ENCODER_DECODER, LANGUAGE
 from ablate.space.space import load
 from ablate.study.study import Study
-from ablate.study.words import Arm, Budget, Design, Inherit, Ladder, Scale, Search, Stage
+from ablate.study.words import Arm, Design, Inherit, Ladder, Scale, Search, Stage
 from tests.support import places
 from tests.support.golden import golden, regenerating
 
@@ -202,7 +202,7 @@ def test_no_limit_has_changed_unnoticed():
             if technique.module.startswith("ablate."):
                 configs[f"{slot} {name}"] = technique.config
     limits = {part: limits_of(config) for part, config in configs.items()}
-    words = (Arm, Budget, Design, Inherit, Ladder, Scale, Search, Stage, Study)
+    words = (Arm, Design, Inherit, Ladder, Scale, Search, Stage, Study)
     limits |= {word.__name__: limits_of(word, with_defaults=True) for word in words}
     for part, known in json.loads(golden("limits.json", as_json(limits))).items():
         assert {name: limits[part].get(name, "gone") for name in known} == known, part
@@ -293,6 +293,17 @@ def test_elements_and_whole_lists_replace_each_other():
 )
 def test_errors_name_the_wrong_value_and_its_location(values: dict[str, Any], message: str):
     assert message in refused({**SMALL, **values})
+
+
+@pytest.mark.parametrize(
+    ("slot", "name", "instead"),
+    [
+        ("backbone", "rwkv7", "'gated_delta' or 'mamba2'"),
+        ("schedule", "linear", "'warmup_stable_decay' with schedule.share = 1"),
+    ],
+)
+def test_a_technique_that_was_removed_says_what_to_choose(slot: str, name: str, instead: str):
+    assert f"there is no {slot} '{name}' now. Instead: {instead}" in refused({**SMALL, slot: name})
 
 
 def test_an_evaluator_is_chosen_by_name_without_a_field():

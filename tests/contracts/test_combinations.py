@@ -53,7 +53,6 @@ VALUES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("backbone", "mogrifier"): {**LAYERS, "backbone.rank": 2, "backbone.dropout": 0.1},
     ("backbone", "nas"): LAYERS,
     ("backbone", "rhn"): {"backbone.units": WIDTH, "backbone.depth": 2},
-    ("backbone", "rwkv7"): {**LAYERS, "backbone.heads": 2, "backbone.rank": 2},
     ("backbone", "skipping_rnn"): LAYERS,
     ("backbone", "topic_rnn"): {"backbone.units": WIDTH, "backbone.topics": 2},
     ("backbone", "transformer"): {**LAYERS, "backbone.heads": 3, "backbone.dropout": 0.1},

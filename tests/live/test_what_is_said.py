@@ -9,7 +9,6 @@ import pytest
 from ablate.live import forecast
 from ablate.store import study_record
 from ablate.store.study_record import Look
-from ablate.study.words import Budget
 from ablate.tune.budget import Ledger
 from tests.live.test_pages import cells
 from tests.support.damage import flip_on_disk
@@ -41,20 +40,17 @@ def test_a_damaged_journal_leaves_the_rest_of_the_page(client, place, how):
 
 
 def test_what_is_left_of_a_budget(client, served, place):
-    budget = Budget(trials=20, epochs=100, hours=2)
-    ledger = Ledger(place.workspace.store, KEY, budget, 1)
-    ledger.epochs_of, ledger.seconds = {"mos-0": 10, "mos-1": 5}, 1800.0
+    ledger = Ledger(place.workspace.store, KEY, hours=2)
+    ledger.seconds = 1800.0
     assert forecast.budget(served.study(KEY).source) == []
     ledger.write()
     assert "spent of the budget" in str(forecast.budget(served.study(KEY).source))
-    without = Ledger(place.workspace.store, KEY, Budget(), 1)
-    without.epochs_of = {"mos-0": 10}
+    without = Ledger(place.workspace.store, KEY, None)
     without.write()
     assert forecast.budget(served.study(KEY).source) == []
     ledger.write()
     page = client.seen(f"/study/{KEY}")
-    assert "18 of 20 trials, 85 of 100 epochs, 1h30m of 2h00m" in page
-    assert "2 trials, 15 epochs, 30m" in page
+    assert "1h30m of 2h00m" in page and "30m" in page.replace("1h30m", "")
 
 
 def test_an_imported_study_is_said_to_be_so(client, place):

@@ -58,12 +58,12 @@ def test_a_plan_names_its_rows(tmp_path, workspace, capsys):
         "from ablate import Arm, Scale, Search, Study, table\n" + rows + "study = Study("
         "question='?', runner='stand_in', base=base, base_arm='a', design=table(Arm('a')),"
         "scales={'s': Scale(search=Search(space=rows, trials=9, early_stopping='asha',"
-        "reduction=4, min_epochs=2))})"
+        "min_epochs=2))})"
     )
     assert main(["plan", str(file), "--workspace", str(workspace.folder)]) == 0
     said = capsys.readouterr().out
     assert "9 trials over the study's own space of Rate, Window (tpe" in said
-    assert "early stopping: asha, one in 4 continues from epoch 2 on)" in said
+    assert "early stopping: asha, one in 3 continues from epoch 2 on)" in said
 
 
 def test_a_space_next_to_a_study_is_listed_and_shown(tmp_path, monkeypatch, capsys):

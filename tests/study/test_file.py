@@ -19,7 +19,7 @@ from ablate.study.file import load
 from ablate.study.plan import make_plan
 
 GOOD = """
-from ablate import Arm, Budget, Scale, Search, Stage, Study, table
+from ablate import Arm, Scale, Search, Stage, Study, table
 
 BASE = {
     "corpus.train_tokens": 5000,
@@ -45,7 +45,7 @@ study = Study(
             corpus="grammar",
             seeds=2,
             stages=(Stage("finetune", {"optimizer.trigger": "at_once"}),),
-            budget=Budget(trials=9),
+            hours=9,
         ),
     },
 )
@@ -108,7 +108,7 @@ def word_mutations():
     """Yield a misspelt keyword and a wrong type for each class of a study file."""
     wrong = {
         "Study": ("question", "base", "base_arm", "design", "scales"),
-        "Scale": ("corpus", "seeds", "stages", "budget"),
+        "Scale": ("corpus", "seeds", "stages", "hours"),
     }
     for word, names in wrong.items():
         for name in names:
@@ -116,8 +116,7 @@ def word_mutations():
             pattern = rf"(\b{name}=)([^\n(]+\(|[^\n]+)"
             text = re.sub(pattern, r"\1object() or \2", GOOD, count=1)
             yield text, rf":\d+: .*{name}.*is not allowed"
-    yield changed("trials=9", "trails=9"), r"unknown field of Budget 'trails'.*'trials'"
-    yield changed("trials=9", "trials='9'"), r"trials = '9' is not allowed"
+    yield changed("hours=9", "hours='9'"), r"hours = '9' is not allowed"
     yield changed("seeds=2", "seeds=0"), r"seeds = 0 is not allowed"
     yield changed("seeds=2", "seeds='two'"), r"seeds = 'two' is not allowed"
     yield changed("seeds=2", "seeds=2, first_seed=0"), r"first_seed = 0 is not allowed.*at least 1"
@@ -157,7 +156,9 @@ def search_mutations():
     wrong = {
         "trials=0": r"trials = 0 is not allowed\. Expected: whole number, at least 1",
         "trials='3'": r"trials = '3' is not allowed",
-        "trials=3, tokens=9": r"Search has no tokens now\. Instead: trials=, or .*Budget\(epochs",
+        "trials=3, tokens=9": r"Search has no tokens now\. Instead: trials=, or .*hours=",
+        "trials=3, reduction=4": r"Search has no reduction now\. Instead: leave it out",
+        "trials=3, also=['x']": r"Search has no also now\. Instead: leave it out",
         "trials=3, batch=0": r"batch = 0 is not allowed",
         "trials=3, batch=2.5": r"batch = 2\.5 is not allowed",
         "trials=3, repeats=0": r"repeats = 0 is not allowed",
@@ -169,7 +170,7 @@ def search_mutations():
         "trials=3, space='x'": r"keyword argument repeated: space",
         "trails=3": r"unknown field of Search 'trails'.*Did you mean 'trials'",
         "": r"Search needs trials",
-        "trials=3, synchronous=True, early_stopping='asha'": r"a synchronous search repeats",
+        "trials=3, synchronous=True, early_stopping='asha'": r"synchronous and early_stop",
     }
     for words, message in wrong.items():
         search = f"search=Search(space='rates', {words})"
@@ -195,7 +196,7 @@ def search_mutations():
 
 
 def scale_mutations():
-    """Yield scales, budgets and stages that cannot be."""
+    """Yield scales and stages that cannot be."""
     wrong = {
         "gpus=-1": r"gpus = -1 is not allowed\. Expected: number, at least 0",
         "gpus='one'": r"gpus = 'one' is not allowed",
@@ -204,6 +205,7 @@ def scale_mutations():
         "fuse='seeds'": r"Scale has no fuse now\. Instead: leave it out: seeds",
         "processes=2": r"Scale has no processes now\. .* a task of your own",
         "compile='graphs'": r"compile = 'graphs' is not allowed\. .* one of 'off', 'inductor'",
+        "budget=3": r"Scale has no budget now\. Instead: hours=2; a plan",
         "seedz=3": r"unknown field of Scale 'seedz'.*'seeds'",
         "ensemble=1": r"ensemble = 1 is not allowed\. Expected: true or false",
         "published='yes'": r"published = 'yes' is not allowed",
@@ -233,9 +235,11 @@ def scale_mutations():
     why = "seeds=2, published=True, not_comparable=lambda v: 3"
     yield changed("seeds=2", why), r"not_comparable = <lambda> returned 3\. Expected: text"
     yield changed("seeds=2", "seeds=2, changes={'head': 'dco'}"), r"unknown head 'dco'"
-    for words in ("hours=-1", "epochs=0", "gpu_hours='x'", "gpu_hours_per_trial=None"):
-        name = words.split("=")[0]
-        yield changed("trials=9", words), rf"asked\.py:\d+: Budget: {name} = .* is not allowed"
+    yield changed("hours=9", "hours=-1"), r"asked\.py:\d+: Scale: hours = -1 is not allowed"
+    gone = changed("import Arm", "import Budget, Arm")
+    yield gone, r"asked\.py:\d+: ablate has no Budget now\. Instead: Scale\(hours=2\)"
+    control = changed('"at_once"}', '"at_once"}, control=True')
+    yield control, r"asked\.py:\d+: Stage has no control now\. Instead: one more arm"
     for name in ("train", "search", "ensemble"):
         yield changed('"finetune"', f'"{name}"'), rf"stage = '{name}' is not allowed"
     for name in ("", " "):
@@ -413,7 +417,7 @@ def test_what_determines_nothing_does_not(name, tmp_path, data):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("Which?", "Which one?"), ('Arm("b"', 'Arm("bb"'), ("trials=9", "trials=99")],
+    [("Which?", "Which one?"), ('Arm("b"', 'Arm("bb"'), ("hours=9", "hours=99")],
 )
 def test_labels_and_budgets_are_no_part_of_an_id(old, new, tmp_path, data):
     before = [trial.id for trial in planned(GOOD, tmp_path, data).trials]

@@ -14,15 +14,18 @@ import pytest
 from ablate import cli
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.paired import t_interval
+from ablate.compare.study_summary import open_study
 from ablate.config import tasks
 from ablate.engine.run import run
-from ablate.errors import DamagedError
+from ablate.errors import DamagedError, Interrupted
 from ablate.results.verdict import Verdict
 from ablate.store import study_record
 from ablate.store.store import Store
 
 STUDY = '''
 """Which level?"""
+import os
+import signal
 from dataclasses import dataclass
 
 from ablate import Arm, Metric, Scale, Study, setting, table, task
@@ -31,6 +34,9 @@ from ablate import Arm, Metric, Scale, Study, setting, table, task
 @dataclass(frozen=True, kw_only=True)
 class Levels:
     level: int = setting(1, doc="adds to the error", low=0)
+
+
+calls = []
 
 
 @task("levels", config=Levels, metrics=(Metric("error"), Metric("time")))
@@ -71,6 +77,12 @@ def ran(tmp_path: Path, monkeypatch):
             return run(tmp_path / "levels.py", workspace=place, **options)
 
     return ran
+
+
+def interrupted_after(num: int) -> tuple[str, str]:
+    """Return a change of the study's text that ends it with Ctrl-C after so many trials."""
+    stop = f"calls.append(1)\n    if len(calls) > {num}:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+    return "    noise = run", f"    {stop}    noise = run"
 
 
 def line(judged: Judged) -> str:
@@ -131,8 +143,8 @@ def test_other_numbers_of_seeds_are_judged_at_any_time(ran, seeds):
 
 def test_fewer_seeds_after_an_interrupted_run_are_judged_at_any_time(ran):
     """Its first result is enough: whoever saw that may have stopped because of it."""
-    budget = ("Scale(seeds=5)", "Scale(seeds=5, budget=Budget(trials=4))")
-    ran(budget, ("import Arm,", "import Arm, Budget,"), check=False)
+    with pytest.raises(Interrupted):
+        ran(interrupted_after(4))
     judged = ran(("seeds=5", "seeds=3"))
     assert "3 seeds instead of 5" in line(judged)
     assert not judged.looks.as_planned
@@ -192,9 +204,10 @@ def test_a_damaged_plan_is_an_error_that_names_it(ran, tmp_path):
         ran()
 
 
-def test_while_a_study_runs_its_intervals_hold_at_any_time(ran):
-    budget = ("Scale(seeds=5)", "Scale(seeds=5, budget=Budget(trials=12))")
-    judged = ran(budget, ("import Arm,", "import Arm, Budget,"), check=False)
+def test_while_a_study_runs_its_intervals_hold_at_any_time(ran, tmp_path):
+    with pytest.raises(Interrupted):
+        ran(interrupted_after(12))
+    judged = open_study(Store(str(tmp_path / "workspace" / "store")), "levels@small")
     found = judged.arm("nine").comparison
     assert judged.arm("nine").counts.missing
     low, high = t_interval(found.difference.deltas, 0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from ablate import Arm, Scale, Search, Study, table
 from ablate.commands.plan import show_plan
-from ablate.errors import StudyError
 from ablate.store.workspace import open_workspace
 from ablate.study.file import load
 from ablate.study.plan import Plan, make_plan
@@ -124,21 +124,11 @@ def test_what_arms_only_switch_off_is_searched_in_those_that_have_it(planned, tm
     assert f"{DROP} is set by 'off', and searched in 'on'." in plan.record.notes
 
 
-def test_a_study_may_say_that_it_is_searched_all_the_same(planned, tmp_path):
-    arms = Arm("fixed", {DROP: 0.3}), Arm("searched")
-    plan = planned(*arms, also=(DROP,))
-    assert len({values[DROP] for values in sampled(plan, tmp_path)["searched"]}) == 4
-    assert f"{DROP} is set by 'fixed', and searched in 'searched'." in plan.record.notes
-    with pytest.raises(StudyError, match=r"also: unknown field .* Did you mean"):
-        planned(*arms, also=("regularizer.weight_drop.rte",))
-
-
 def test_another_search_has_another_name_in_the_records_of_the_sampler(planned):
     """A search that was started when controls searched over the treatment is not resumed."""
-    arms = Arm("without"), Arm("with", {DROP: 0.3})
-    ruled, free = planned(*arms), planned(*arms, also=(DROP,))
-    assert ruled.searches[0].key != free.searches[0].key
-    assert ruled.searches[1].key == free.searches[1].key  # of the arm that sets it
+    without, treated = planned(Arm("without"), Arm("with", {DROP: 0.3})).searches
+    assert without.left and without.key != replace(without, left={}).key
+    assert not treated.left
 
 
 def test_the_plan_tells_it(tmp_path, data):
@@ -151,5 +141,4 @@ def test_the_plan_tells_it(tmp_path, data):
     )
     text = show_plan(str(tmp_path / "asks.py"), None, open_workspace(str(tmp_path / "ws")))
     assert f"{DROP} tells arms apart, and is not searched in 'without'." in text
-    assert f"Search(also=['{DROP}'])" in text
     assert load(tmp_path / "asks.py").design.notes == ()

@@ -13,7 +13,7 @@ from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.study.designs import table
 from ablate.study.study import Study
-from ablate.study.words import Arm, Budget, Scale, Search, Stage
+from ablate.study.words import Arm, Scale, Search, Stage
 from ablate.trial import checkpoint
 from ablate.tune import local
 from ablate.tune.listener import Listener
@@ -91,17 +91,17 @@ def test_lost_weights_are_made_again_if_a_trial_still_builds_on_them(workspace, 
 
 
 def test_a_study_without_the_budget_to_train_again_leaves_the_results_of_others(workspace):
-    """It may start one trial, and would need the weights of two that another study trained."""
+    """It would need the weights of two trials that another study trained."""
     first = replace(trained(stages=()), scales={"s": Scale(seeds=2)})
     run(first, workspace)
     for trial_id in ended(workspace):
         workspace.store.delete(checkpoint.weights_key(trial_id))
     before = ended(workspace)
     arms = table(Arm("a"), Arm("more", then=STAGES))
-    scales = {"s": Scale(seeds=2, budget=Budget(trials=1))}
+    scales = {"s": Scale(seeds=2, hours=0)}
     second = replace(first, name="other", design=arms, scales=scales)
     schedule, started = run(second, workspace)
-    assert len(started) == 1 and schedule.closed_reason == "the budget of 1 trials is spent"
+    assert started == [] and schedule.closed_reason == "the budget of 0 hours is spent"
     assert ended(workspace) == before
 
 
@@ -191,6 +191,6 @@ def test_a_damaged_ledger_stops_only_a_study_with_a_budget(workspace):
     flip(workspace, key)
     assert run(trained(), workspace)[1] == []
     with pytest.raises(DamagedError, match=r"What q@s has spent is lost\. Delete the file"):
-        run(trained(budget=Budget(trials=9)), workspace)
+        run(trained(hours=9), workspace)
     workspace.store.delete(key)
-    assert run(trained(budget=Budget(trials=9)), workspace)[1] == []
+    assert run(trained(hours=9), workspace)[1] == []

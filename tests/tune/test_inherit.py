@@ -16,7 +16,7 @@ from ablate.store.workspace import make_folders, open_workspace
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study, check
-from ablate.study.words import Arm, Budget, Inherit, Scale, Search, Stage
+from ablate.study.words import Arm, Inherit, Scale, Search, Stage
 from ablate.tune import local
 from ablate.tune.listener import Listener
 from ablate.tune.schedule import Schedule
@@ -233,16 +233,6 @@ def test_an_heir_killed_while_it_asks_repeats_exactly(
     monkeypatch.setattr(ArmSearch, "_ask_one", ask)
     run(study_of(space), workspace)
     assert table_of(workspace) == undisturbed
-
-
-def test_a_budget_counts_the_trials_of_an_heir(workspace, space):
-    study = study_of(space, scale={"budget": Budget(trials=8)})
-    schedule, trials = run(study, workspace)
-    assert len(trials) == 8 and schedule.closed_reason == "the budget of 8 trials is spent"
-    assert run(study, workspace)[1] == []
-    more = study_of(space, scale={"budget": Budget(trials=14)})
-    schedule, trials = run(more, workspace)
-    assert len(trials) == 6 and schedule.complete
 
 
 class Notes(Listener):

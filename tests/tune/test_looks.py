@@ -295,7 +295,7 @@ def test_a_replication_has_the_next_seeds_and_searches_and_one_look(workspace, t
         ({"seeds": 12, "looks": (2, 12)}, "from 3 or more"),
         ({"seeds": 12, "looks": (5, 8)}, "to seeds=12, such as"),
         ({"seeds": 2, "looks": (2,)}, "none, since seeds=2"),
-        ({"seeds": 12, "looks": LOOKS, "ensemble": True}, "ensemble=True needs every seed"),
+        ({"seeds": 12, "looks": LOOKS, "ensemble": True}, "ensemble and looks exclude"),
         (
             {"seeds": 12, "looks": LOOKS, "stages": (Stage("gate", over="seeds"),)},
             "stage 'gate' needs every seed",

@@ -36,13 +36,12 @@ from ablate.store.store import Store
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study, check
-from ablate.study.words import Arm, Budget, Scale, Search, Stage
+from ablate.study.words import Arm, Scale, Search, Stage
 from ablate.trial import checkpoint
 from ablate.trial import run as trial_run
 from ablate.trial.stand_in import StandIn
 from ablate.tune import local
 from ablate.tune import schedule as schedules
-from ablate.tune.budget import Ledger
 from ablate.tune.listener import Listener
 from ablate.tune.schedule import Schedule
 from ablate.tune.search import arm
@@ -299,113 +298,22 @@ def test_a_cut_trial_that_had_saved_nothing_is_said_to_start_again(workspace, ep
     assert notes.texts == (said if epochs and not saved else [])
 
 
-def test_a_budget_of_trials_is_kept_across_restarts(workspace):
-    study = study_of(budget=Budget(trials=4))
+def test_hours_hold_across_restarts(workspace):
+    study = study_of(hours=1)
     schedule, started = run(study, workspace)
-    assert len(started) == 4
-    assert "4 trials" in schedule.closed_reason
-    assert run(study, workspace)[1] == []
-
-
-def test_a_budget_of_epochs_starts_no_trial_once_it_is_spent(workspace):
-    """Three epochs a trial: after two trials all six are spent, and a running one may end."""
-    study = study_of(budget=Budget(epochs=6))
-    schedule, started = run(study, workspace)
-    assert len(started) == 2 and schedule.ledger.epochs == 6
-    assert schedule.closed_reason == "the budget of 6 epochs is spent"
-    assert run(study, workspace)[1] == []
-    more, started = run(study_of(budget=Budget(epochs=7)), workspace)
-    assert len(started) == 1 and more.ledger.epochs == 9
-
-
-def test_a_budget_of_epochs_holds_through_a_death_of_the_driver(workspace):
-    """It dies in its second trial, which the next driver ends, and then starts no other."""
-
-    class Dies(Listener):
-        epochs = 0
-
-        def progress(self, trial_id, epoch, reached=None):
-            self.epochs += epoch is not None
-            if self.epochs == 4:
-                raise KeyboardInterrupt
-
-    study, started = study_of(budget=Budget(epochs=6)), []
-    with pytest.raises(KeyboardInterrupt):
-        local.run(scheduled(study, workspace, Dies()), order_in(workspace, started))
-    schedule, resumed = run(study, workspace)
-    assert resumed == [started[-1].id] and len(started) == 2
-    assert schedule.closed_reason == "the budget of 6 epochs is spent"
-    known = journals.read_all(workspace.store).values()
-    assert [len(journal.epochs) for journal in known if journal.outcome] == [3, 3]
-
-
-def test_what_a_trial_has_spent_is_durable_when_it_ends(workspace):
-    """Its driver dies at once afterwards, without starting another trial."""
-    study = study_of(budget=Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0), gpus=1)
-    schedule = scheduled(study, workspace)
-    trial = schedule.next()
-    journals.Journal(trial, epochs=[Epoch(1, seconds=900.0)]).write(workspace.store)
-    journals.close(workspace.store, trial, Status.COMPLETED)
-    schedule.finished(trial.id)
-    ledger = Ledger(workspace.store, schedule.plan.record.key, study.scales["s"].budget, 1)
-    assert (ledger.spent, ledger.reserved, ledger.epochs) == ({trial.id: 0.25}, {}, 1)
-
-
-def test_gpu_hours_are_reserved_before_launch_and_survive_a_dead_driver(workspace):
-    budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
-    study = study_of(budget=budget, gpus=1)
-    schedule = scheduled(study, workspace)
-    assert schedule.next() is not None
-    assert schedule.next() is not None
-    assert schedule.next() is None  # the driver dies here, without any result
-    assert "2 GPU-hours" in schedule.closed_reason
-    again = scheduled(study, workspace)
-    assert again.ledger.gpu_hours == 2.0
-    resumed = [again.next(), again.next()]
-    assert {trial.id for trial in resumed} == set(schedule.ledger.reserved)
-    assert again.next() is None
-
-
-def test_a_trial_on_two_gpus_reserves_for_both(workspace):
-    budget = Budget(gpu_hours=7.0, gpu_hours_per_trial=1.5)
-    schedule = scheduled(study_of(budget=budget, gpus=2), workspace)
-    assert schedule.next() is not None and schedule.ledger.gpu_hours == 3.0
-    assert schedule.next() is not None and schedule.ledger.gpu_hours == 6.0
-    assert schedule.next() is None
-
-
-def test_a_trial_that_ended_after_its_driver_was_killed_frees_its_reservation(workspace):
-    """Its worker finished in the moment between the driver's death and its own."""
-    budget = Budget(gpu_hours=2.0, gpu_hours_per_trial=1.0)
-    study = study_of(budget=budget, gpus=1)
-    first = scheduled(study, workspace).next()
-    journal = journals.Journal(first, epochs=[Epoch(1, seconds=900.0)])
-    journal.write(workspace.store)
-    journals.close(workspace.store, first, Status.COMPLETED)
-    again = scheduled(study, workspace)
-    assert (again.ledger.reserved, again.ledger.spent) == ({}, {first.id: 0.25})
-    assert (again.ledger.trials, again.ledger.epochs) == (1, 1)
-    assert again.next() is not None
-    assert again.next() is None
-    assert again.ledger.gpu_hours == 1.25
-    assert scheduled(study, workspace).ledger.spent == {first.id: 0.25}
-
-
-def test_a_trial_that_resumes_after_a_crash_is_charged_once(workspace):
-    study = study_of(budget=Budget(trials=3, epochs=100))
-    schedule = scheduled(study, workspace)
-    first = schedule.next()
-    schedule.progress(first.id, Epoch(1, seconds=1.0))  # and the driver dies
-    schedule, started = run(study, workspace)
-    assert started[0] == first.id and len(started) == 3
-    assert (schedule.ledger.trials, schedule.ledger.epochs) == (3, 9)
-    assert schedule.closed_reason == "the budget of 3 trials is spent"
+    assert len(started) == 6 and schedule.complete
+    schedule.ledger.seconds = 3600.0
+    schedule.ledger.write()
+    more = replace(study, scales={"s": replace(study.scales["s"], seeds=4)})
+    schedule, started = run(more, workspace)
+    assert started == [] and schedule.closed_reason == "the budget of 1 hours is spent"
+    assert len(run(replace(more, scales={"s": Scale(seeds=4)}), workspace)[1]) == 6
 
 
 def test_the_hours_spent_are_those_since_the_driver_started(workspace, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(schedules, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    schedule = scheduled(study_of(budget=Budget(hours=1)), workspace)
+    schedule = scheduled(study_of(hours=1), workspace)
     schedule.ledger.seconds = 7.0  # of drivers before it
     for now[0] in (103.0, 103.0, 104.5):
         schedule.progress("whichever", None)
@@ -413,46 +321,13 @@ def test_the_hours_spent_are_those_since_the_driver_started(workspace, monkeypat
 
 
 def test_when_time_is_up_nothing_was_interrupted(workspace):
-    schedule = scheduled(study_of(budget=Budget(hours=0.001)), workspace)
+    schedule = scheduled(study_of(hours=0.001), workspace)
     schedule.next()
     schedule.ledger.seconds = 4.0
     schedule.progress("whichever", None)
     assert schedule.stopping and schedule.exhausted and not schedule.complete
     assert schedule.stop_reason is None
     assert schedule.closed_reason == "the budget of 0.001 hours is spent"
-
-
-def test_what_an_edit_removed_reserves_nothing(workspace):
-    budget = Budget(gpu_hours=3.0, gpu_hours_per_trial=1.0)
-    schedule = scheduled(study_of(budget=budget, gpus=1), workspace)
-    removed = [schedule.next() for _ in range(3)]  # and the driver dies
-    epochs = [Epoch(1, seconds=1800.0)]
-    journals.Journal(removed[0], epochs=epochs).write(workspace.store)
-    edited = replace(study_of(budget=budget, gpus=1), base={**BASE, "training.epochs": 4})
-    again = scheduled(edited, workspace)
-    assert again.ledger.reserved == {} and again.ledger.gpu_hours == 0.5
-    assert again.next() is not None
-
-
-@pytest.mark.parametrize("searched", [False, True])
-def test_what_a_killed_driver_was_training_comes_first_though_the_budget_is_spent(
-    workspace, tmp_path, searched
-):
-    words = {"budget": Budget(epochs=4), "runner": STAND_IN}
-    study = study_of(**words)
-    if searched:
-        scales = {"s": replace(search_study(tmp_path).scales["s"], budget=Budget(epochs=4))}
-        study = replace(study, scales=scales)
-    schedule = scheduled(study, workspace)
-    first, second = schedule.next(), schedule.next()
-    schedule.progress(second.id, Epoch(1, seconds=1.0))
-    outcome = Outcome(status=Status.COMPLETED, metrics={"valid_nll": 4.0})
-    epochs = [Epoch(number) for number in (1, 2, 3)]
-    journals.Journal(first, epochs=epochs, outcome=outcome).write(workspace.store)
-    schedule.finished(first.id)  # and the driver dies
-    again = scheduled(study, workspace)
-    assert again.next().id == second.id
-    assert again.next() is None and again.closed_reason == "the budget of 4 epochs is spent"
 
 
 class Totals(Listener):

@@ -68,7 +68,7 @@ class OverRow:
     reason: str  # why there is no verdict; empty if there is one
     needed: Equivalent | None  # on the largest rung
     change: Equivalent | None  # of what is needed, for ten times the compute
-    beyond: Equivalent | None  # needed at `Ladder.beyond` times the largest rung's compute
+    beyond: Equivalent | None  # needed at ten times the largest rung's compute
     problem: str  # why no number says what the compared arm needs
 
     @property

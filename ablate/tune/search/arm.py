@@ -36,7 +36,7 @@ from ablate.redaction import redacted
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
-from ablate.study.planned import Plan, PlannedSearch
+from ablate.study.planned import REDUCTION, Plan, PlannedSearch
 from ablate.study.searches import plan_search_trial
 from ablate.trial.task import validation_of
 from ablate.tune.search import sampling
@@ -223,12 +223,6 @@ class ArmSearch:
         """The trials whose result the search knows."""
         return [trial_id for trial_id in self.trials if trial_id not in self._open]
 
-    def resume(self, interrupted: Collection[str]) -> list[Trial]:
-        """Take the interrupted trials out of the queue, for the caller to start them first."""
-        resumed = [trial for trial in self._ready if trial.id in interrupted]
-        self._ready = [trial for trial in self._ready if trial not in resumed]
-        return resumed
-
     @property
     def over(self) -> bool:
         """Return whether every trial was suggested and has its result."""
@@ -398,7 +392,7 @@ def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
     words = planned.words
     if words.early_stopping == "asha":
         return optuna.pruners.SuccessiveHalvingPruner(
-            min_resource=words.min_epochs, reduction_factor=words.reduction
+            min_resource=words.min_epochs, reduction_factor=REDUCTION
         )
     if words.early_stopping == "hyperband":
         most = plan_search_trial(plan, planned, {}, 0).config.num_epochs
@@ -411,6 +405,6 @@ def _pruner(planned: PlannedSearch, plan: Plan) -> optuna.pruners.BasePruner:
             expected = f"no more than the {most} epochs that a trial has"
             raise StudyError(wrong_value("min_epochs", words.min_epochs, expected, "Search"))
         return optuna.pruners.HyperbandPruner(
-            min_resource=words.min_epochs, max_resource=most, reduction_factor=words.reduction
+            min_resource=words.min_epochs, max_resource=most, reduction_factor=REDUCTION
         )
     return optuna.pruners.NopPruner()

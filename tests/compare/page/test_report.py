@@ -230,11 +230,11 @@ def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, 
         'range = [0.1, 2.0]\nscale = "log"\n'
     )
     rate = "optimizer.learning_rate"
-    search = Search(space=str(space), trials=2, repeats=2, synchronous=True, batch=2, also=(rate,))
+    search = Search(space=str(space), trials=2, repeats=2, synchronous=True, batch=2)
     study = replace(
         small_study(),
         scales={"tuned": Scale(seeds=2, search=search)},
-        design=table(Arm("a", {rate: 0.7}), Arm("b", {"training.clip": 1.0})),
+        design=table(Arm("a", {"training.clip": 2.0}), Arm("b", {"training.clip": 1.0})),
     )
     cells = cells_of_arms(workspace, study, "tuned")
     seeds = re.findall(rf"seeds ([\d, ]+): {rate} = [\d.]+, training.clip = 1.0", cells["b"])

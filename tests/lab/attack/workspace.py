@@ -29,7 +29,7 @@ from ablate.tune.search.arm import open_search
 from tests.support.small_studies import order_in
 
 STUDY = """
-from ablate import Analyze, Arm, Budget, Scale, Search, Stage, Study, table
+from ablate import Analyze, Arm, Scale, Search, Stage, Study, table
 
 BASE = {{
     "embedding.size": 4,
@@ -51,7 +51,7 @@ study = Study(
         corpus="folder:{text}",
         seeds=1,
         search=Search(space="rates.toml", trials=2),
-        budget=Budget(trials=50),
+        hours=50,
         stages=(Stage("finetune", {{"training.epochs": 2}}),),
     )}},
 )

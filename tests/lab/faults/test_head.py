@@ -13,7 +13,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -25,8 +24,6 @@ import pytest
 
 from ablate.commands.doctor import cluster as doctor_cluster
 from ablate.commands.doctor.finding import FAIL, OK, Finding
-from ablate.store import journal as journals
-from ablate.store.store import Store
 from tests.support import lab
 
 pytest.importorskip("ray")
@@ -178,125 +175,3 @@ def test_doctor_with_the_token(head, workspace, monkeypatch) -> None:
     assert all_of_it == Finding(OK, "1 hosts with 2 CPUs and 2 GPUs for trials")
     assert gpus.state == FAIL and " has 3 GPUs, and Ray sees 2" in gpus.found
     assert "--num-gpus" in gpus.remedy
-
-
-# -- budgets --
-
-STUDY = """
-import costly
-
-from ablate import Arm, Budget, Scale, Study, table
-
-BASE = {
-    "corpus.name": "grammar", "embedding.size": 4, "backbone": "lstm", "backbone.num_layers": 1,
-    "backbone.units": 4, "head": "softmax", "optimizer": "sgd", "training.epochs": 3,
-}
-study = Study(
-    question="?", base=BASE, base_arm="a",
-    design=table(Arm("a"), Arm("b", {"training.clip": 9.0})),
-    scales={
-        "hours": Scale(
-            seeds=4, gpus=1, budget=Budget(gpu_hours=4 / 1024, gpu_hours_per_trial=1 / 1024)
-        ),
-    },
-    runner="costly",
-    techniques=("costly.py",),
-)
-"""
-RUNNER = """
-import time
-
-from ablate.config.tasks import RUNNERS
-from ablate.trial.stand_in import StandIn
-
-class Costly(StandIn):
-    # Reports 1/1024 GPU-hours in total, which is exact in binary.
-    def advance(self, seconds):
-        time.sleep(0.4)
-        return {**super().advance(seconds), "seconds": self.epoch * 3600 / 1024 / self.epochs}
-
-RUNNERS["costly"] = "costly:Costly"
-"""
-
-
-class Spender:
-    """A study under a budget, whose driver is killed."""
-
-    def __init__(self, head: Head, folder: Path, scale: str) -> None:
-        self.head, self.folder, self.scale = head, folder, scale
-        (folder / "spends.py").write_text(STUDY)
-        (folder / "costly.py").write_text(RUNNER)
-        self.store = Store(str(folder / "store"))
-
-    def start(self) -> subprocess.Popen[str]:
-        words = ["study", "spends.py", "--scale", self.scale, "--cluster", self.head.gcs]
-        words += [
-            "--workers",
-            "2",
-            "--workspace",
-            "workspace",
-            "--store",
-            str(self.folder / "store"),
-        ]
-        environment = {
-            **_environment(TOKEN),
-            "PYTHONPATH": str(self.folder),
-            "HOME": str(self.folder),
-        }
-        return subprocess.Popen(
-            [sys.executable, "-m", "ablate", *words],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-
-    @property
-    def known(self) -> dict[str, journals.Journal]:
-        return journals.read_all(self.store)
-
-    @property
-    def done(self) -> int:
-        return sum(journal.outcome is not None for journal in self.known.values())
-
-    @property
-    def epochs(self) -> int:
-        return sum(len(journal.epochs) for journal in self.known.values())
-
-    @property
-    def ledger(self) -> dict[str, dict[str, float]]:
-        return self.store.read_json(f"studies/spends@{self.scale}/ledger.json")
-
-    def killed_at(self, epochs: int) -> None:
-        """Run until this many epochs are in the store, then kill the driver without warning."""
-        driver = self.start()
-        try:
-            lab.wait_for(lambda: self.epochs >= epochs or driver.poll() is not None, "epochs", 200)
-            assert driver.poll() is None, driver.communicate()[0]
-        finally:
-            driver.kill()
-            driver.communicate()
-
-    def ended(self) -> str:
-        driver = self.start()
-        try:
-            output = driver.communicate(timeout=200)[0]
-        finally:
-            driver.kill()
-        assert driver.returncode == 0, output
-        return output
-
-
-def test_gpu_hours_hold_through_restarts_of_the_driver(head: Head, tmp_path: Path) -> None:
-    """A budget for exactly four of eight trials: each uses what is reserved for it."""
-    spender = Spender(head, tmp_path, "hours")
-    spender.killed_at(8)  # with trials that have ended, and trials that run
-    ledger = spender.ledger
-    assert ledger["reserved"] and ledger["spent"]
-    assert sum((*ledger["reserved"].values(), *ledger["spent"].values())) <= 4 / 1024
-    output = spender.ended()
-    assert "GPU-hours is spent" in output
-    assert spender.ledger["reserved"] == {} and sum(spender.ledger["spent"].values()) == 4 / 1024
-    assert len(spender.known) == spender.done == 4

@@ -60,7 +60,7 @@ OF_NO_ACCOUNT = {
     "seeds": ("SEEDS = 3", "SEEDS = 30"),
     "what only the study calls": ("return values", "return {**values}"),
     "what only the study imports": ("import MORE", "import MORE, LESS"),
-    "a word of ablate": ("Scale, Study", "Budget, Scale, Study"),
+    "a word of ablate": ("Scale, Study", "Search, Scale, Study"),
     "what happens to the results": ("study.plot(plot)", "print(study)"),
 }
 

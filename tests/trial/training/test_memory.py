@@ -35,7 +35,6 @@ VALUES = {
 # Matrices, and what stabilizes them, [heads, rows]: states of other shapes than [1, rows, units].
 BACKBONES = {
     "gated_delta": {},
-    "rwkv7": {},
     "xlstm": {"backbone.num_layers": 2, "backbone.slstm_at": [2]},
 }
 MORE = {
