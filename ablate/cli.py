@@ -58,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if arguments is None else list(arguments)
         _check(words)
         # Only the chosen command is imported: all of them would take seconds.
+        words = commands.found(words)
         options = parser(*words[:1]).parse_args(words)
         _check_folder()
         return _finish(options.run(options))
@@ -97,8 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check(words: Sequence[str]) -> None:
     """Refuse what argparse does not name well: a command's misspelling, or `--name=--`, which it
     takes for a list of nothing."""
-    if words and not words[0].startswith("-") and words[0] not in commands.names():
-        raise ConfigError(unknown("command", words[0], commands.names()))
+    known = [*commands.names(), commands.SHOW]
+    if words and not words[0].startswith("-") and words[0] not in known:
+        raise ConfigError(unknown("command", words[0], known))
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "0")
     if not re.fullmatch(r"\s*\d{1,12}\s*", epoch):
         raise ConfigError(
@@ -167,19 +169,18 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
         prog="ablate",
         usage="ablate COMMAND [options]",
         description="Which technique really helps, once every variant has had a fair chance?",
-        epilog=EXAMPLES,
+        epilog=f"{_groups()}\n\n{EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     added = whole.add_subparsers(
-        title="commands", metavar="COMMAND [options]", prog="ablate", required=True
+        metavar="COMMAND [options]", prog="ablate", required=True, help=argparse.SUPPRESS
     )
     for name in commands.names():
-        summary = commands.summary(name)
         one = added.add_parser(
             name,
-            help=summary,
-            description=summary,
+            prog=f"ablate {commands.called(name)}",
+            description=commands.summary(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name in chosen:
@@ -189,6 +190,18 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
             one.epilog = f"example:\n  {module.EXAMPLE}"
             one.set_defaults(run=module.run)
     return whole
+
+
+def _groups() -> str:
+    """The commands, as the help shows them."""
+    lines = []
+    for group, known in commands.GROUPS.items():
+        lines += ["", f"{group}:"]
+        for name, subs in known.items():
+            own = [name] if name in commands.names() else []
+            for each in (*own, *(sub for sub in subs if sub != commands.RUN)):
+                lines.append(f"  {commands.called(each):<17} {commands.summary(each)}")
+    return "\n".join(lines[1:])
 
 
 class _Version(argparse.Action):

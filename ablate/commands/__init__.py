@@ -7,22 +7,61 @@ an exit status if it printed its output itself. A command is imported only when 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from ablate.config.plugins import folder_of, plugins
+from ablate.errors import ConfigError, unknown
 
 PACKAGE = "ablate.commands"
-# In the order in which a newcomer needs them; the others follow by name.
-FIRST = ("new", "data", "plan", "study", "ui", "status", "table", "report", "judge", "compare")
+SHOW = "show"  # runs nothing itself
+# As `ablate --help` shows them. A command in brackets is called after the one before it, as in
+# `ablate show components`; its own name alone is answered until 0.4.
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "run": {
+        "new": (), "data": (), "plan": (), "study": (), "ui": (), "slurm": (), "forget": (),
+    },
+    "read": {
+        "status": (), "table": ("compare", "papers", "provenance"), "plot": ("importance",),
+        "report": ("publish", "sync"), "query": (),
+    },
+    "judge": {"judge": (), "mcp": ()},
+    "look up": {"show": ("components", "spaces", "studies"), "doctor": ("probe",)},
+    "one trial": {"trial": ("run", "rerun", "tokens", "analyze")},
+}  # fmt: skip
+UNDER = {sub: name for group in GROUPS.values() for name, subs in group.items() for sub in subs}
+RUN = "run"  # `ablate trial run` is `ablate trial`
 
 
 def names() -> list[str]:
-    """Return every command, from its file or folder, without importing any; `FIRST` first."""
-    return [*FIRST, *sorted({*_files()} - {*FIRST})]
+    """Return every command that runs something, without importing any."""
+    return sorted(_files())
+
+
+def called(name: str) -> str:
+    """Return what a command is called by: `show components`."""
+    return f"{UNDER[name]} {name}" if name in UNDER else name
+
+
+def found(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line with the command's own name first.
+
+    `show components head` becomes `components head`.
+    """
+    first, *rest = words or [""]
+    if rest and UNDER.get(rest[0]) == first:
+        return [first, *rest[1:]] if rest[0] == RUN else rest
+    if first == SHOW:
+        raise ConfigError(unknown("command", " ".join([SHOW, *rest[:1]]), shown(SHOW)))
+    return [*words]
+
+
+def shown(name: str) -> list[str]:
+    """Return the names of the commands that are called after one."""
+    return [f"{name} {sub}" for sub, above in UNDER.items() if above == name]
 
 
 @cache

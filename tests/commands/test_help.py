@@ -48,8 +48,8 @@ def _usage_on_one_line(page: str) -> str:
 def test_every_command_shows_an_example_that_parses(name, capsys):
     _, _, example = printed(capsys, name, "--help").partition("example:\n  ")
     program, *arguments = shlex.split(example, comments=True)
-    assert program == "ablate" and arguments[0] == name
-    options = PARSER.parse_args(arguments)
+    assert program == "ablate" and commands.found(arguments)[0] == name
+    options = PARSER.parse_args(commands.found(arguments))
     assert options.run is commands.load(name).run
 
 
@@ -58,7 +58,7 @@ def test_the_examples_of_the_whole_parse():
     assert len(examples) > 5
     for example in examples:
         program, *arguments = shlex.split(example)
-        assert program == "ablate" and PARSER.parse_args(arguments).run
+        assert program == "ablate" and PARSER.parse_args(commands.found(arguments)).run
 
 
 def test_every_option_is_explained():
@@ -69,6 +69,27 @@ def test_every_option_is_explained():
         if not action.help
     ]
     assert unexplained == []
+
+
+def test_the_help_has_every_command_once_in_its_group():
+    grouped = [name for group in commands.GROUPS.values() for name in group]
+    below = [name for name in commands.UNDER if name != commands.RUN]
+    assert sorted([*grouped, *below]) == sorted([*commands.names(), commands.SHOW])
+    assert len(grouped) <= 17
+
+
+@pytest.mark.parametrize("name", [name for name in commands.UNDER if name != commands.RUN])
+def test_a_command_below_another_answers_to_both_names(name, capsys):
+    by_own_name = printed(capsys, name, "--help")
+    assert printed(capsys, commands.UNDER[name], name, "--help") == by_own_name
+    assert by_own_name.startswith(f"usage: ablate {commands.UNDER[name]} {name} ")
+
+
+def test_show_alone_names_what_can_be_shown(capsys):
+    assert cli.main(["show"]) == 2
+    assert "Expected one of: show components, show spaces, show studies." in capsys.readouterr().err
+    assert cli.main(["show", "componets"]) == 2
+    assert "Did you mean 'show components'?" in capsys.readouterr().err
 
 
 def test_the_version_is_that_of_the_project(capsys):

@@ -81,8 +81,8 @@ def ran(tmp_path: Path, monkeypatch):
 
 def interrupted_after(num: int) -> tuple[str, str]:
     """Return a change of the study's text that ends it with Ctrl-C after so many trials."""
-    stop = f"calls.append(1)\n    if len(calls) > {num}:\n        os.kill(os.getpid(), signal.SIGINT)\n"
-    return "    noise = run", f"    {stop}    noise = run"
+    stop = f"if len(calls) > {num}:\n        os.kill(os.getpid(), signal.SIGINT)\n"
+    return "    noise = run", f"    calls.append(1)\n    {stop}    noise = run"
 
 
 def line(judged: Judged) -> str:

@@ -1,4 +1,4 @@
-"""List, fetch or verify corpora, or make candidate trees for the evaluator `rerank`."""
+"""List, get, add or verify corpora."""
 
 from __future__ import annotations
 
