@@ -43,8 +43,8 @@ class Plugin:
             They may be for slots of any plug-in.
         commands: The package with a file for each command.
         analyses: The module that answers for a study's analyses (`ablate/engine/analyses.py`).
-        listing: `module:function` that lists the data in a folder for `ablate doctor`: a name and a
-            `state`, which may be "damaged", for each.
+        compiled: `module:function` that compiles what is compiled when needed, for `ablate doctor`:
+            it returns "yes", "no" or "off", by what or why not, and what multiplies matrices.
         native: Patterns of source files, below the package's folder, that are compiled when needed.
             Their digest is part of what a trial records of its environment.
     """
@@ -60,18 +60,13 @@ class Plugin:
     techniques: str = ""
     commands: str = ""
     analyses: str = ""
-    listing: str = ""
+    compiled: str = ""
     native: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
         """The package's folder."""
         return folder_of(self.package)
-
-    def corpora(self, folder: str) -> list[Any]:
-        """List the data that lie in a folder, as far as the plug-in knows them."""
-        module, _, name = self.listing.partition(":")
-        return list(getattr(importlib.import_module(module), name)(folder)) if module else []
 
 
 @cache

@@ -63,7 +63,13 @@ def drive(schedule: Any, workspace: Workspace, options: RunOptions) -> None:
         local.run(schedule, lambda trial: _order(trial, workspace))
         return
     from ablate.trial.travel import send, send_files
-    from ablate.tune.cluster import drive as cluster
+    from ablate.tune.cluster.ray_names import check
+
+    if (slower := check()) is not None:
+        schedule.note(slower)
+        if options.template is not None:
+            options.template.stop()  # nobody will ask it for a worker
+    from ablate.tune.cluster import drive as cluster  # needs the names that were checked
 
     fleet, more, parcels = _fleet(plan, workspace, options), dict[str, Any](), dict[str, Any]()
     # Workers start in another folder, where a relative path would lead elsewhere.

@@ -73,3 +73,14 @@ def check_text(config: Config, folder: str, seed: int = 0) -> None:
     from ablate.lm.training.evaluation import check_text as check
 
     check(config, open_corpus(config.corpus, folder, seed))
+
+
+def compiled() -> tuple[str, str, str]:
+    """Compile the kernels; return whether they are used, by what they are built or why not, and
+    what multiplies large matrices."""
+    from ablate.lm.model.fast.product import multipliers
+    from ablate.lm.model.native.library import library, load_library
+
+    loaded, details = load_library()
+    state = "yes" if library() else "off" if loaded else "no"
+    return state, details, multipliers()

@@ -19,6 +19,6 @@ PLUGIN = Plugin(
     techniques="ablate.lm.components",
     commands="ablate.lm.commands",
     analyses="ablate.lm.analysis.of_study",
-    listing="ablate.lm.data.sources:listing",
+    compiled="ablate.lm.facts:compiled",
     native=("model/native/*.cpp", "model/native/*.h"),
 )

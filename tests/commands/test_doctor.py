@@ -20,10 +20,7 @@ from ablate.commands.doctor import places as doctor_places
 from ablate.commands.doctor.examine import Running, examine
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Check, Finding
 from ablate.errors import RecordError
-from ablate.store import journal as journals
-from ablate.store import study_record
 from ablate.store.workspace import open_workspace
-from tests.support.records_by_hand import make_journal, make_study, trial_id
 
 
 @pytest.fixture(autouse=True)
@@ -117,12 +114,12 @@ def test_trouble_of_a_check_is_a_finding(workspace, error, says, code):
         ({"torch": "2.5.1"}, [(FAIL, "torch 2.5.1 is older than 2.6")]),
         ({"torch": None}, [(FAIL, "torch is not installed")]),
         ({"ray": "2.50.0"}, []),
-        ({"ray": "3.0.0rc1"}, [(WARN, "ray 3.0.0rc1 is newer than any version that was tested")]),
+        ({"ray": "3.0.0rc1"}, []),
         ({"ray": "2.9.3"}, [(FAIL, "ray 2.9.3 is older than 2.50")]),
         ({"ray": None}, [(WARN, "ray is not installed: `ablate trial` works, studies do not")]),
     ],
 )
-def test_packages_against_their_ranges(workspace, monkeypatch, versions, expected):
+def test_packages_against_their_minima(workspace, monkeypatch, versions, expected):
     installed = doctor_machine._installed
     monkeypatch.setattr(
         doctor_machine, "_installed", lambda name: versions.get(name, installed(name))
@@ -145,7 +142,7 @@ def said(gpus: str, cuda: str = "null", kernels: str = KERNELS) -> str:
     ("script", "at", "state", "says"),
     [
         (said('["H200", "H200"]', '"13.0"'), 1, OK, "GPUs: H200; H200 (CUDA 13.0)"),
-        (said("[]"), 1, WARN, "torch was built without CUDA and sees no GPU"),
+        (said("[]"), 1, WARN, "torch, built without CUDA, sees no GPU: trials run on"),
         ("raise ImportError('libtorch.so: no such file')", 1, FAIL, "libtorch.so: no such file"),
         ("import os; os.abort()", 1, FAIL, "killed by signal 6"),
         ("import time; time.sleep(9)", 1, FAIL, "has not listed GPUs within 0.5 s"),
@@ -182,27 +179,27 @@ BROKEN = "CUDA unknown error - this may be due to an incorrectly set up environm
 
 
 @pytest.mark.parametrize(
-    ("said", "found", "remedy"),
+    ("said", "found"),
     [
-        (OLD, "driver is too old: it is for CUDA 12.4, and torch for 13.0", "Update the driver"),
-        (BROKEN, "torch cannot use the GPU: CUDA initialization: CUDA unknown", "nvidia-smi"),
+        (OLD, "The NVIDIA driver on your system is too old (found version 12040)"),
+        (BROKEN, "torch for CUDA 13.0 sees no GPU: trials run on the processor. CUDA initializat"),
     ],
 )
-def test_a_gpu_that_torch_cannot_use(workspace, monkeypatch, said, found, remedy):
+def test_a_gpu_that_torch_cannot_use(workspace, monkeypatch, said, found):
     script = TROUBLED.format(said=said) + doctor_machine.DEVICES
     monkeypatch.setattr(doctor_machine, "DEVICES", script)
     monkeypatch.setattr(doctor_machine.shutil, "which", lambda name: None)
     gpus = outcome("devices", workspace)[1]
     assert gpus.state == WARN
-    assert found in gpus.found and remedy in gpus.remedy
+    assert found in gpus.found and "Update the driver" in gpus.remedy
 
 
-@pytest.mark.parametrize(("free", "state"), [(50e6, FAIL), (1e9, WARN), (1e12, OK)])
+@pytest.mark.parametrize(("free", "state"), [(4.9e9, WARN), (5e9, OK)])
 def test_room_on_the_disk(workspace, monkeypatch, free, state):
-    usage = doctor_machine.shutil.disk_usage("/")._replace(free=int(free))
-    monkeypatch.setattr(doctor_machine.shutil, "disk_usage", lambda path: usage)
-    finding = one("disk", workspace)
-    assert finding.state == state
+    usage = doctor_places.shutil.disk_usage("/")._replace(free=int(free))
+    monkeypatch.setattr(doctor_places.shutil, "disk_usage", lambda path: usage)
+    finding = one("workspace", workspace)
+    assert (finding.state, f"{free / 1e9:.1f} GB free" in finding.found) == (state, True)
     assert ("--workspace" in finding.remedy) == (state != OK)
 
 
@@ -329,18 +326,6 @@ def test_the_database_of_the_records(workspace):
     assert "not a database" in finding.found and "Move it away" in finding.remedy
 
 
-def test_the_searches_of_the_workspace(workspace):
-    assert one("searches", workspace) == Finding(OK, "none yet")
-    log = workspace.folder / "searches" / "q@s.log"
-    log.parent.mkdir(parents=True)
-    log.write_text('{"op_code":0}\n{"op_co')  # a crash cut off the last line
-    assert one("searches", workspace).state == OK
-    log.write_text('{"op_code":0}\nnothing like it\n{"op_code":1}\n')
-    finding = one("searches", workspace)
-    assert (finding.state, finding.exit_code) == (FAIL, 6)
-    assert "q@s.log" in finding.found and "Move the file away" in finding.found
-
-
 def test_a_database_on_a_server(tmp_path, monkeypatch):
     url = f"postgresql+psycopg://me:hunter2@127.0.0.1:{closed_port()}/searches"
     finding = one("searches", open_workspace(str(tmp_path), searches=url))
@@ -359,34 +344,7 @@ def test_the_cluster_named(workspace):
     assert one("ray", workspace).state == OK
     finding = one("ray", workspace, f"127.0.0.1:{closed_port()}")
     assert (finding.state, finding.exit_code) == (FAIL, 5)
-    assert "refused" in finding.found and "unset RAY_ADDRESS" in finding.remedy
-
-
-# -- what is in the workspace --
-
-
-@pytest.mark.slow
-def test_a_damaged_corpus(workspace):
-    assert one("corpora", workspace).state == OK
-    folder = Path(workspace.data) / "ptb"
-    folder.mkdir(parents=True)
-    for split in ("train", "valid", "test"):
-        (folder / f"ptb.{split}.txt").write_text("not the published text\n")
-    wrong, good = outcome("corpora", workspace)
-    assert (wrong.state, wrong.exit_code) == (FAIL, 3)
-    assert "ablate data get ptb" in wrong.remedy
-    assert "grammar built in" in good.found
-
-
-def test_a_damaged_journal_is_named(workspace):
-    trials = [trial_id("mix", index) for index in range(2)]
-    study_record.write(workspace.store, make_study(trials=2))
-    make_journal(trials[0]).write(workspace.store)
-    assert one("studies", workspace).found.startswith("1 can be read")
-    workspace.store.write(journals.key(trials[1]), b"{")
-    damaged = one("studies", workspace)
-    assert (damaged.state, damaged.exit_code) == (FAIL, 4)
-    assert journals.key(trials[1]) in damaged.found
+    assert "refused" in finding.found and "unset RAY_ADDRESS" in finding.found
 
 
 def test_no_secret_is_shown(tmp_path):
@@ -397,18 +355,3 @@ def test_no_secret_is_shown(tmp_path):
     for text in (safe.found, safe.remedy):
         assert not any(secret in text for secret in ("AKIA", "se/cret", "se%2Fcret", "abc/def"))
         assert "refused by bucket" in text
-
-
-def test_the_check_of_a_database_of_gigabytes_ends_and_says_that_it_is_of_a_part(
-    tmp_path, monkeypatch
-):
-    file = tmp_path / "mlflow.db"
-    with contextlib.closing(sqlite3.connect(file)) as db:
-        db.execute("CREATE TABLE runs (name TEXT)")
-        db.executemany("INSERT INTO runs VALUES (?)", [("x" * 100,)] * 5000)
-        db.commit()
-    whole = doctor_places.database(f"sqlite:///{file}", "")
-    assert (whole.state, "of which" in whole.found) == (OK, False)
-    monkeypatch.setattr(doctor_places, "CHECK_SECONDS", -1.0)
-    part = doctor_places.database(f"sqlite:///{file}", "")
-    assert part.state == OK and "s of checking found nothing wrong)" in part.found

@@ -332,9 +332,9 @@ def test_nobody_at_the_address_is_said_at_once() -> None:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(TrialError, match=rf"no Ray answers at {address}.*--local"):
-            ray_session._check_address(address)
+            ray_session.check_address(address)
     with pytest.raises(TrialError, match="Ray Client"):
-        ray_session._check_address("ray://127.0.0.1:10001")
+        ray_session.check_address("ray://127.0.0.1:10001")
 
 
 DRIVER = """

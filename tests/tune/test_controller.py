@@ -77,6 +77,7 @@ def test_actors_are_reused_and_all_of_them_kept(monkeypatch):
         self._actor_cache = SimpleNamespace(increase_max=lambda *args: kept.append(args))
 
     monkeypatch.setattr(TuneController, "__init__", tune)
+    monkeypatch.setattr(ray_private, "moved", lambda names: [])
     drive: Any = SimpleNamespace(workers=4)
     Controller(drive, "resources", search_alg="feed")  # type: ignore[arg-type]
     assert options == {"reuse_actors": True, "scheduler": drive, "search_alg": "feed"}

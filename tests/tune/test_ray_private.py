@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import inspect
+import contextlib
 import re
 from pathlib import Path
 
@@ -13,48 +12,25 @@ import pytest
 pytest.importorskip("ray")
 
 import ray
+from ray.tune.execution.tune_controller import TuneController
 
 import ablate
+from ablate.errors import MissingDependency
 from ablate.tune.cluster import ray_private
-from ablate.tune.cluster.ray_private import PRIVATE
+from ablate.tune.cluster.ray_names import FASTER, KEEPS, check, moved
+from ablate.tune.cluster.ray_private import raylet_silenced
 
+PRIVATE = KEEPS | FASTER
 HOME = Path(ray_private.__file__)
 FILES = [path for path in Path(ablate.__file__).parent.rglob("*.py") if path != HOME]
-INTERNAL = re.compile(r"ray(\.\w+)*\._|ray\.tune\.execution|ray\.(air|tune)\.\w+\._")
+INTERNAL = re.compile(r"ray(\.\w+)*\._(?!_)|ray\.tune\.execution|ray\.(air|tune)\.\w+\._")
 NAMES = {re.split(r"[.:]", name.partition("(")[0])[-1] for name in PRIVATE}
 PUBLIC = {"init", "checkpoint", "cleanup", "step", "is_finished"}  # others are called so, too
 
 
-def moved(private: str) -> str | None:
-    """What this Ray has instead of the name, if it is not as we use it."""
-    name, called, parameters = private.rstrip(")").partition("(")
-    module, _, path = name.partition(":")
-    try:
-        owner = importlib.import_module(module)
-    except ImportError as error:
-        return f"{name}: {error}"
-    *above, last = path.split(".")
-    for part in above:
-        owner = getattr(owner, part, None)
-    found = getattr(owner, last, None)
-    if called:
-        if not callable(found):
-            return f"{name} is no function"
-        names = ", ".join(each for each in inspect.signature(found).parameters if each != "self")
-        return None if names == parameters else f"{name} has the parameters ({names})"
-    there = owner is not None and (hasattr(owner, last) or _sets(owner, last))
-    return None if there else f"{name} is gone"
-
-
-def _sets(owner: object, name: str) -> bool:
-    """Whether objects of a class get the attribute, or a function takes it from `kwargs`."""
-    text = inspect.getsource(owner)  # type: ignore[arg-type]
-    return bool(re.search(rf"self\.{name}\b.*=[^=]|kwargs\.pop\(\"{name}\"", text))
-
-
 def test_ray_has_every_name_where_we_use_it():
-    wrong = [f"{text}. Used since: {why}" for name, why in PRIVATE.items() if (text := moved(name))]
-    assert not wrong, f"Ray {ray.__version__} has moved:\n" + "\n".join(wrong)
+    """`KEEPS` and `FASTER` say of each why it is used."""
+    assert moved(PRIVATE) == [], f"Ray {ray.__version__} has moved names that `ray_private` uses"
 
 
 @pytest.mark.parametrize(
@@ -66,10 +42,26 @@ def test_ray_has_every_name_where_we_use_it():
         "ray._private.node:Node.start_monitor(restart)",
         "ray._private.node:Node.all_processess",
         "ray._private.worker:init._tmp_dir",
+        "ray._raylet:persist_ports",
     ],
 )
-def test_a_name_that_has_moved_is_told(name):
-    assert str(moved(name)).startswith(name.partition("(")[0])
+def test_a_name_that_has_moved_is_found(name):
+    assert moved([*PRIVATE, name]) == [name.partition(":")[2]]
+
+
+def test_a_ray_without_a_name_that_only_saves_seconds_is_used_and_that_is_said(monkeypatch):
+    assert check() is None
+    monkeypatch.delattr("ray._raylet.persist_port")
+    note = check()
+    assert note is not None and note.startswith(f"Ray {ray.__version__} has no persist_port: the s")
+    assert raylet_silenced().__class__ is contextlib.nullcontext
+
+
+def test_a_ray_without_a_name_that_prevents_a_loss_is_refused(monkeypatch):
+    monkeypatch.delattr("ray._raylet.persist_port")
+    monkeypatch.delattr(TuneController, "_actor_failed")
+    with pytest.raises(MissingDependency, match=r"has no TuneController\._actor_failed.*--local"):
+        check()
 
 
 def used(text: str) -> set[str]:

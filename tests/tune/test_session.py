@@ -21,7 +21,7 @@ from ray._private import ray_constants, services, worker
 
 from ablate.errors import TrialError
 from ablate.tune.cluster import session
-from ablate.tune.cluster.ray_private import bare_node
+from ablate.tune.cluster.ray_private import own_node
 from ablate.tune.cluster.session import Fleet
 from ablate.tune.cluster.watch import RayDied
 
@@ -118,13 +118,13 @@ def test_an_address_is_tried_before_ray_is_asked():
         listening.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         listening.listen()
-        session._check_address(address)
+        session.check_address(address)
     with pytest.raises(TrialError, match=rf"^no Ray answers at {address}: .*unset RAY_ADDRESS"):
-        session._check_address(address)
+        session.check_address(address)
     for word in ("auto", "somewhere", "host:name", ":6379"):
-        session._check_address(word)  # Ray refuses it at once, or knows it
+        session.check_address(word)  # Ray refuses it at once, or knows it
     with pytest.raises(TrialError, match="is Ray Client's"):
-        session._check_address("ray://head:10001")
+        session.check_address("ray://head:10001")
 
 
 def test_a_ray_that_does_not_start_leads_to_doing_without(told, monkeypatch):
@@ -178,7 +178,7 @@ def test_ray_s_processes_have_groups_of_their_own_and_are_killed_if_one_does_not
     before, commands = services.ConsolePopen, (["sleep", "60"], ["sleep", "61"])
     processes = []
     detached = session._detached_processes
-    with pytest.raises(OSError, match="the third"), detached() as start, bare_node(start):
+    with pytest.raises(OSError, match="the third"), detached() as start, own_node(start):
         processes += [services.ConsolePopen(command) for command in commands]
         assert [process.args for process in processes] == list(commands)
         assert [os.getpgid(process.pid) for process in processes] == [p.pid for p in processes]

@@ -20,14 +20,11 @@ def checks(address: str) -> list[Check]:
     """Return every check, in the order in which they are shown. `address`: of a Ray cluster."""
     return [
         Check("packages", machine.packages),
-        Check("disk", machine.disk, OTHER_FOLDER),
         Check("workspace", places.folder, OTHER_FOLDER),
         Check("store", places.store),
         Check("mlflow", places.mlflow),
         Check("searches", places.searches),
         Check("ray", lambda _: cluster.cluster(address)),
-        Check("corpora", places.corpora),
-        Check("studies", places.studies),
         Check("devices", machine.devices),
     ]
 

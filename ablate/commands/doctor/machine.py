@@ -1,4 +1,4 @@
-"""Checks of `ablate doctor` of the machine: packages, disk, devices."""
+"""Checks of `ablate doctor` of the machine: packages and devices."""
 
 from __future__ import annotations
 
@@ -11,34 +11,28 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.engine.cores import usable_cores
 from ablate.errors import DISTRIBUTION, to_install
 from ablate.store.workspace import Workspace
 
-GIGABYTE = 1e9
-NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 SECONDS = 50.0
-REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*>=.*)")
-BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
+REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?.*>=\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch, warnings
-from ablate.lm.model.fast.product import multipliers
-from ablate.lm.model.native.library import load_library, library
+from ablate.config.data_source import named
+from ablate.config.plugins import plugins
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     # Asks the driver. A count of GPUs may come from elsewhere, and be right under a driver too old.
     number = torch.cuda.device_count() if torch.cuda.is_available() else 0
 gpus = [torch.cuda.get_device_name(index) for index in range(number)]
 why_not = [str(each.message) for each in said if "CUDA" in str(each.message)]
-loaded, details = load_library()
-kernels = "yes" if library() else "off" if loaded else "no"
-print(json.dumps([gpus, torch.version.cuda, why_not, kernels, details, multipliers()]))
+compiled = [named(plugin.compiled)() for plugin in plugins() if plugin.compiled]
+print(json.dumps([gpus, torch.version.cuda, why_not, compiled]))
 """
-TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d+)\)")
 
 
 def packages(workspace: Workspace) -> Iterator[Finding]:
@@ -50,8 +44,7 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
         # Of the extras, `study` alone is what studies need.
         if needed is None or ("extra" in condition and "study" not in condition):
             continue
-        name, bounds = needed[1], dict(BOUND.findall(needed[2]))
-        minimum, above = bounds[">="], bounds.get("<")
+        name, minimum = needed.groups()
         version = _installed(name)
         if version is None and "extra" in condition:
             found = f"{name} is not installed: `ablate trial` works, studies do not"
@@ -61,9 +54,6 @@ def packages(workspace: Workspace) -> Iterator[Finding]:
         elif _numbers(version) < _numbers(minimum):
             old = f"{name} {version} is older than {minimum}"
             yield Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
-        elif above and _numbers(version) >= _numbers(above):
-            new = f"{name} {version} is newer than any version that was tested"
-            yield Finding(WARN, new, f"pip install '{name}<{above}'")
         else:
             good.append(f"{name} {version}")
     yield Finding(OK, ", ".join(good))
@@ -82,30 +72,13 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in leading[1].split(".")] if leading else []
 
 
-def disk(workspace: Workspace) -> Iterator[Finding]:
-    """Free space for the workspace, which may not exist yet."""
-    folder = existing(workspace.folder)
-    free = shutil.disk_usage(folder).free / GIGABYTE
-    space = f"{free:.1f} GB free at {folder}"
-    remedy = "Free some space, or choose another folder with --workspace."
-    if free < NEEDED_GB:
-        yield Finding(FAIL, space, remedy)
-    elif free < COMFORTABLE_GB:
-        yield Finding(WARN, f"{space}: little for checkpoints", remedy)
-    else:
-        yield Finding(OK, space)
-
-
-def existing(folder: Path) -> Path:
-    """Return the folder, or its nearest parent that exists."""
-    return next(path for path in (folder, *folder.parents) if path.exists())
-
-
 def devices(workspace: Workspace) -> Iterator[Finding]:
     """Cores and memory, the accelerators that torch sees, and the compiled kernels."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGABYTE
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     cores = f"{usable_cores():g} of {os.cpu_count()} cores"
     yield Finding(OK, f"{cores}, {memory:.0f} GB of memory")
+    if _installed("torch") is None:
+        return
     command = [sys.executable, "-c", DEVICES]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
@@ -119,38 +92,28 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
         yield Finding(FAIL, f"torch cannot be imported: {last}", "Install it again.", 7)
         return
     # The last line: libraries may print before.
-    gpus, cuda, why_not, kernels, details, products = json.loads(result.stdout.splitlines()[-1])
+    gpus, cuda, why_not, compiled = json.loads(result.stdout.splitlines()[-1])
     yield _gpus(gpus, cuda, " ".join(why_not))
-    yield _kernels(kernels, details, products)
+    yield from (_kernels(*each) for each in compiled)
+
+
+def _kernels(kernels: str, details: str, products: str) -> Finding:
+    products = f"products of output layers by {products}"
+    if kernels == "no":
+        slow = "no kernels, so torch alone trains, recurrences at about half the speed"
+        compiler = "Install a C++ compiler (g++ or clang++), or name one in CXX."
+        return Finding(WARN, f"{slow}: {details}", compiler)
+    if kernels == "off":
+        return Finding(OK, f"kernels: switched off by ABLATE_NATIVE=off; {products}")
+    return Finding(OK, f"kernels: built by {details}; {products}")
 
 
 def _gpus(names: list[str], cuda: str | None, why_not: str) -> Finding:
     """`why_not` is what torch says of a GPU that it cannot use."""
     if names:
         return Finding(OK, f"GPUs: {'; '.join(names)} (CUDA {cuda})")
-    if old := TOO_OLD.search(why_not):
-        supported = f"{int(old[1]) // 1000}.{int(old[1]) % 1000 // 10}"
-        found = f"the NVIDIA driver is too old: it is for CUDA {supported}, and torch for {cuda}"
-        remedy = f"Update the driver, or install a torch for CUDA {supported}: https://pytorch.org"
-        return Finding(WARN, f"{found}. Trials run on the processor", remedy)
-    if why_not:
-        first, _, _ = why_not.partition(". ")
-        return Finding(WARN, f"torch cannot use the GPU: {first}", "Does `nvidia-smi` answer?")
-    if shutil.which("nvidia-smi") is None:
+    if not why_not and shutil.which("nvidia-smi") is None:
         return Finding(OK, "no GPU: trials run on the processor")
-    built = f"torch was built for CUDA {cuda}" if cuda else "torch was built without CUDA"
-    found = f"an NVIDIA driver is here, but {built} and sees no GPU"
-    return Finding(WARN, found, "Install another build of torch: https://pytorch.org")
-
-
-def _kernels(state: str, details: str, products: str) -> Finding:
-    products = f"products of output layers by {products}"
-    if state == "off":
-        return Finding(OK, f"kernels: switched off by ABLATE_NATIVE=off; {products}")
-    if state == "yes":
-        return Finding(OK, f"kernels: built by {details}; {products}")
-    return Finding(
-        WARN,
-        f"no kernels, so torch alone trains, recurrences at about half the speed: {details}",
-        "Install a C++ compiler (g++ or clang++), or name one in CXX.",
-    )
+    build = f"torch for CUDA {cuda}" if cuda else "torch, built without CUDA,"
+    remedy = "Update the driver, or install a torch for its CUDA: https://pytorch.org"
+    return Finding(WARN, f"{build} sees no GPU: trials run on the processor. {why_not}", remedy)

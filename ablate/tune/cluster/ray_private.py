@@ -1,8 +1,4 @@
-"""All that `ablate` uses of Ray without a promise of Ray's: each name, and why (Ray 2.60).
-
-A new Ray may move any of them. `tests/tune/test_ray_private.py` names those that are not where
-this file expects them, and finds those that another file uses. pyproject.toml allows no Ray that
-these names were not tested with.
+"""All that `ablate` does with names of Ray's that Ray does not promise; `ray_names` lists them.
 
 The methods of Tune's control loop are fixed where it loses actors, trials or the driver: each says
 what goes wrong without it, and `tests/tune/test_cluster.py` shows it.
@@ -19,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import node, services, utils, worker
-from ray._raylet import persist_port  # pyright: ignore[reportAttributeAccessIssue]
+from ray._private import node, services, worker
 from ray.air.execution import PlacementGroupResourceManager
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import RayActorError, RayTaskError
@@ -28,10 +23,12 @@ from ray.tune import PlacementGroupFactory
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial as TuneTrial
 
+from ablate.tune.cluster.ray_names import FASTER, moved
+
 NO_AGENT = Path(__file__).with_name("no_agent.py")
 FROM_TEMPLATE = Path(__file__).with_name("from_template.py")
-WORKER = "python_worker_command"  # these and the next two are options of a raylet
-AGENTS = ("dashboard_agent_command", "runtime_env_agent_command")
+WORKER: str = "python_worker_command"  # these and the next two are options of a raylet
+AGENTS: tuple[str, ...] = ("dashboard_agent_command", "runtime_env_agent_command")
 AGENT_PORTS = (
     "dashboard_agent_listen_port",
     "metrics_agent_port",
@@ -39,48 +36,6 @@ AGENT_PORTS = (
     "runtime_env_agent_port",
 )
 PATIENCE_SECONDS = 30.0  # to wait for a starting actor while another one is free
-
-_NODE, _SERVICES = "ray._private.node:Node", "ray._private.services"
-_WORKER, _TUNE = "ray._private.worker", "ray.tune.execution.tune_controller:TuneController"
-_ACTORS = "ray.air.execution._internal.actor_manager:RayActorManager"
-# Module and name, with a function's parameters but `self`, and why it is needed.
-PRIVATE = {
-    f"{_NODE}.start_api_server(include_dashboard, raise_on_failure)": "nobody reads the dashboard",
-    f"{_NODE}.start_log_monitor()": "nor what the log monitor prints",
-    f"{_NODE}.start_monitor()": "a local node does not grow: it needs no autoscaler",
-    f"{_NODE}.all_processes": "Ray says nothing of a dead raylet, so `watch` looks at it",
-    f"{_NODE}.gcs_address": "likewise, whether the GCS answers",
-    f"{_NODE}.raylet_socket_name": "likewise, whether the raylet answers",
-    f"{_SERVICES}:ProcessInfo.process": "likewise",
-    f"{_SERVICES}:resolve_ip_for_localhost(host)": "it replaces loopback by the host's own address",
-    f"{_SERVICES}:ConsolePopen": "signals to the driver's group must not reach the node",
-    "ray._private.utils:get_dashboard_dependency_error()": "it imports the dashboard's packages",
-    f"{_SERVICES}:RAYLET_EXECUTABLE": "the process whose agents are left out",
-    "ray._raylet:persist_port": "a raylet waits for the ports of its agents",
-    f"{_WORKER}:print_to_stdstream(data, ignore_prefix)": "no option silences it",
-    f"{_WORKER}:_global_node": "the node that this process has started or joined",
-    f"{_WORKER}:init._node_ip_address": "no other host reaches the services of a local node",
-    f"{_WORKER}:init._temp_dir": "the node's folder is deleted at the end",
-    f"{_TUNE}.checkpoint(force, wait)": "all state is in the store",
-    f"{_TUNE}._mark_trial_to_checkpoint(trial)": "likewise",
-    f"{_TUNE}.cleanup()": "it waits for actors that still start",
-    f"{_TUNE}.is_finished()": "the driver steps the loop, and ends it",
-    f"{_TUNE}.step()": "likewise",
-    f"{_TUNE}._maybe_reuse_cached_actor(trial)": "with short trials, no second actor starts",
-    f"{_TUNE}._process_trial_failure(trial, exception)": "its count of deaths dies with the driver",
-    f"{_TUNE}._actor_failed(tracked_actor, exception)": "it waits forever for a dead actor's reset",
-    f"{_TUNE}._trial_task_failure(trial, exception)": "it counts a death in a reset twice",
-    f"{_TUNE}._actor_manager": "`Actors` takes its place",
-    f"{_TUNE}._class_cache": "its actors cannot use the workers that have started with the node",
-    f"{_TUNE}._actor_cache": "it keeps one actor, and all should stay warm",
-    f"{_TUNE}._actor_to_trial": "whose actor failed",
-    f"{_TUNE}._trial_to_actor": "whether a trial's own actor is starting",
-    f"{_TUNE}._resetting_trials": "which actors are getting another trial",
-    f"{_ACTORS}.cleanup()": "it kills the actors",
-    f"{_ACTORS}._actor_task_failed(tracked_actor_task, exception)": "it raises if memory is out",
-    "ray.tune.utils.object_cache:_ObjectCache.increase_max(key, by)": "as `_actor_cache`",
-    "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor": "it saves the trial at the end",
-}
 
 
 def own_processes() -> dict[str, list[Any]]:
@@ -107,40 +62,56 @@ def init_options(address: str, folder: str | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def bare_node(start_process: Callable[..., Any], template: str | None = None) -> Iterator[None]:
-    """Start nodes by `start_process`, without any Python process of Ray's but its workers.
+def own_node(start_process: Callable[..., Any], template: str | None = None) -> Iterator[None]:
+    """Start nodes on loopback, their processes by `start_process`; if this Ray allows it, bare."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
+        if not moved(FASTER):
+            stack.enter_context(_bare_node())
+            start_process = _bare_raylet(start_process, template)
+        if sys.platform != "win32":
+            stack.enter_context(_replaced(services, "ConsolePopen", start_process))
+        yield
+
+
+@contextlib.contextmanager
+def _bare_node() -> Iterator[None]:
+    """Start nodes without any Python process of Ray's but their workers.
 
     Left out are dashboard, log monitor, autoscaler and the raylet's two agents. They take most of a
     node's start time, and more beside another node, as one agent waits for a port that both want.
-    Workers are forked from the template at a socket, if there is one.
     """
+    with contextlib.ExitStack() as stack:
+        for name in ("start_api_server", "start_log_monitor", "start_monitor"):
+            stack.enter_context(_replaced(node.Node, name, _nothing))
+        yield
+
+
+def _bare_raylet(start_process: Callable[..., Any], template: str | None) -> Callable[..., Any]:
+    """Start a node's processes, of which the raylet forks its workers from a template's socket."""
 
     def start(command: list[str], **options: Any) -> Any:
         is_raylet = command[0] == services.RAYLET_EXECUTABLE
         return start_process(_bare(command, template) if is_raylet else command, **options)
 
-    with contextlib.ExitStack() as stack:
-        for name in ("start_api_server", "start_log_monitor", "start_monitor"):
-            stack.enter_context(_replaced(node.Node, name, _nothing))
-        stack.enter_context(_replaced(utils, "get_dashboard_dependency_error", _nothing))
-        stack.enter_context(_replaced(services, "resolve_ip_for_localhost", lambda host: host))
-        if sys.platform != "win32":
-            stack.enter_context(_replaced(services, "ConsolePopen", start))
-        yield
+    return start
 
 
 def _bare(raylet: list[str], template: str | None) -> list[str]:
     """A raylet's command, with a stand-in for each agent and, from a template, for each worker."""
     options = dict(part.removeprefix("--").split("=", 1) for part in raylet if "=" in part)
-    for name in AGENT_PORTS:
-        persist_port(options["session_dir"], options["node_id"], name, -1)  # there is none
-    options |= dict.fromkeys(AGENTS, _python(NO_AGENT))
+    stand_ins = {name: _python(NO_AGENT) for name in AGENTS}
     if template is not None:
-        options[WORKER] = f"{_python(FROM_TEMPLATE, template)} {options[WORKER]}"
+        stand_ins[WORKER] = f"{_python(FROM_TEMPLATE, template)} {options.get(WORKER)}"
+    if not {"session_dir", "node_id", *stand_ins} <= options.keys():
+        return raylet  # another Ray's, whose options have other names
+    from ray._raylet import persist_port  # pyright: ignore[reportAttributeAccessIssue]
+
+    for name in AGENT_PORTS:
+        persist_port(options["session_dir"], options["node_id"], name, -1)
     names = [part.removeprefix("--").partition("=")[0] for part in raylet]
-    changed = {*AGENTS, WORKER}
     return [
-        f"--{name}={options[name]}" if name in changed else part
+        f"--{name}={stand_ins[name]}" if name in stand_ins else part
         for name, part in zip(names, raylet, strict=True)
     ]
 
@@ -157,6 +128,8 @@ def _on_bare_node() -> bool:
 
 def raylet_silenced() -> contextlib.AbstractContextManager[None]:
     """Inside the block, nothing is printed of what the raylet says."""
+    if moved(FASTER):
+        return contextlib.nullcontext()
     return _replaced(worker, "print_to_stdstream", _nothing)
 
 
@@ -210,8 +183,8 @@ class Controller(TuneController):
         self._actor_manager = Actors(resource_manager=PlacementGroupResourceManager())
         self._drive = drive
         self._refused: dict[Any, float] = {}  # starting actor -> when its trial was first refused
-        # Keep every actor when several trials end before others can start.
-        self._actor_cache.increase_max(resources, drive.workers)
+        if not moved(FASTER):  # keep every actor when several trials end before others can start
+            self._actor_cache.increase_max(resources, drive.workers)
 
     def checkpoint(self, force: bool = False, wait: bool = False) -> None:
         """Do nothing: all state is in the study's store."""

@@ -92,7 +92,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
         environment(settings),
         _in_time(),
         _detached_processes() as start,
-        ray_private.bare_node(start, fleet.template),
+        ray_private.own_node(start, fleet.template),
         _handlers_restored(),
     ):
         ray.init(
@@ -112,7 +112,7 @@ def _start(fleet: Fleet, stack: contextlib.ExitStack) -> None:
 
 
 def _connect(fleet: Fleet, address: str) -> None:
-    _check_address(address)
+    check_address(address)
     runtime_env: dict[str, Any] = {"env_vars": worker_env(fleet.cpus_per_trial)}
     if fleet.working_dir is not None:
         runtime_env["working_dir"] = fleet.working_dir
@@ -129,7 +129,7 @@ def room(fleet: Fleet) -> int:
     return max(1, min(int(resources.get(name, 0) / num) for name, num in wanted.items() if num))
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
     """Try the port first: Ray itself takes two minutes to report that nothing listens."""
     if address.startswith("ray://"):
         raise TrialError(
@@ -149,8 +149,9 @@ def _no_ray(address: str | None, error: Exception) -> str:
     if address is None:
         return f"Ray does not start on this machine: {error}. To run without it: --local."
     return (
-        f"no Ray answers at {address}: {error}. Check the address (RAY_ADDRESS) and that the "
-        "cluster is up. To use no cluster, unset RAY_ADDRESS; to run without Ray: --local."
+        f"no Ray answers at {address}: {error}. Check the address (RAY_ADDRESS), the token if it "
+        "has one (RAY_AUTH_MODE=token, RAY_AUTH_TOKEN), and that the cluster is up. To use no "
+        "cluster, unset RAY_ADDRESS; to run without Ray: --local."
     )
 
 

