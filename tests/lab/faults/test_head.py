@@ -289,6 +289,7 @@ class Spender:
         return output
 
 
+@pytest.mark.faults
 def test_gpu_hours_hold_through_restarts_of_the_driver(head: Head, tmp_path: Path) -> None:
     """A budget for exactly four of eight trials: each uses what is reserved for it."""
     spender = Spender(head, tmp_path, "hours")
