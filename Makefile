@@ -50,7 +50,7 @@ bench-mirror: $(READY)  # questions over 20,000 trials of a store; about two min
 bench-cluster: $(READY)  # does one driver keep 1 to 64 workers busy? ARGS="--sizes 1 16"
 	$(VENV)/bin/python -m benchmarks.cluster $(ARGS)
 
-test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny studies, not two of each
+test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny studies, not one of each
 	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/end_to_end/test_tiny.py tests/record/test_records.py --kills 30 --tiny 50
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
@@ -74,8 +74,8 @@ test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from 
 test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstrap: root, minutes
 	$(VENV)/bin/pytest tests/lab/k8s/build_image.py $(ARGS)
 
-test-device: $(READY)  # every pair of techniques on a pretended device that notes what waits; minutes
-	$(VENV)/bin/pytest tests/contracts/test_on_a_device.py --pairs $(ARGS)
+test-device: $(READY)  # every pair of techniques, also on a pretended device that notes what waits; minutes
+	$(VENV)/bin/pytest tests/contracts/test_combinations.py tests/contracts/test_on_a_device.py --pairs $(ARGS)
 
 test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), which is disturbed; minutes
 	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)

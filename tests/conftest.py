@@ -54,10 +54,10 @@ def width(monkeypatch: pytest.MonkeyPatch):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--faults", action="store_true", help="also break two hosts; needs root")
     parser.addoption(
-        "--pairs", action="store_true", help="every pair of techniques on the pretended device"
+        "--pairs", action="store_true", help="every pair of techniques, not each technique once"
     )
-    parser.addoption("--kills", type=int, default=2, help="kills per study (default: 2)")
-    parser.addoption("--tiny", type=int, default=2, help="tiny studies in a row (default: 2)")
+    parser.addoption("--kills", type=int, default=1, help="kills per study (default: 1)")
+    parser.addoption("--tiny", type=int, default=1, help="tiny studies in a row (default: 1)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -135,7 +135,7 @@ KERNELS = '"yes", "c++ 12.2"'
 
 def said(gpus: str, cuda: str = "null", kernels: str = KERNELS) -> str:
     """A script that says what a machine has, as the check's own does."""
-    return f"print('[{gpus}, {cuda}, [], {kernels}, \"MKL\"]')"
+    return f"print('[{gpus}, {cuda}, [], [[{kernels}, \"MKL\"]]]')"
 
 
 @pytest.mark.parametrize(

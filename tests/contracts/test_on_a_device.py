@@ -5,7 +5,7 @@ every technique of every slot occurs train, save, go on from their checkpoints o
 are judged; the processor goes on from the same checkpoints, to the same losses.
 
 Every place where a step or a validation waits, or the processor works for it, is below. `make
-test-device` does the same with all models of `test_combinations.py`, in which every pair occurs.
+test-device` does the same with all models in which every pair occurs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.contracts.test_combinations import COMBINATIONS, Combination, values_of
+from tests.contracts.test_combinations import COMBINATIONS, each_once, values_of
 
 READ, SHAPE = "a number is read", "a shape depends on values"
 CREATED, ENTERS = "made on the processor", "enters the device"
@@ -61,15 +61,6 @@ SENTENCES = {
         for batch in ("pair", "source")
     ),
 }
-
-
-def each_once(combinations: Sequence[Combination]) -> Iterator[Combination]:
-    """Combinations in which every technique occurs, out of those in which every pair does."""
-    left = {item for chosen in combinations for item in chosen.items()}
-    while left:
-        best = max(combinations, key=lambda chosen: len(left & {*chosen.items()}))
-        left -= {*best.items()}
-        yield best
 
 
 def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:

@@ -82,10 +82,8 @@ def test_the_trainer_s_example_is_planned_and_its_labels_are_right(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", RESUMING)
-def test_over_ray_an_example_finds_what_it_finds_without(
-    name, workspace, found_locally, monkeypatch
-):
+def test_over_ray_an_example_finds_what_it_finds_without(workspace, found_locally, monkeypatch):
+    name = "tiny_trainer"  # the cluster's tutorial has another
     pytest.importorskip("ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
     over_ray = run(example(name), "smoke", workspace=str(workspace.folder), workers=2)
@@ -97,7 +95,7 @@ def test_over_ray_an_example_finds_what_it_finds_without(
 @pytest.mark.parametrize("name", RESUMING)
 def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(name, workspace, tmp_path):
     study = load(example(name))
-    short = smoke(study.scales["laptop"], changes={f"{name}.epochs": 3})
+    short = smoke(study.scales["laptop"], changes={f"{name}.epochs": 2})
     trial = make_plan(replace(study, scales={"s": short}), data=workspace.data).trials[0]
 
     def end(store: Store, cut_after: int = 0) -> journals.Journal:
@@ -150,9 +148,9 @@ study = Study(
     scales={
         "listed": Scale(seeds=4, changes={"hill.rate": 0.1}),
         "stopped": Scale(seeds=2, search=Search(
-            space="hill", trials=20, early_stopping="asha", repeats=3)),
+            space="hill", trials=20, early_stopping="asha")),
         "synchronous": Scale(seeds=1, search=Search(
-            space="hill", trials=8, synchronous=True, repeats=3)),
+            space="hill", trials=8, synchronous=True)),
     },
 )
 """
@@ -200,8 +198,6 @@ def test_a_search_over_accuracy_finds_the_highest(hill, workspace, scale):
         assert 0.02 < best < 0.5, "the best is 0.1"
         stopped = [j for j in tried if j.status == Status.PRUNED]
         assert bool(stopped) == (scale == "stopped")
-    verdicts = {arm.name: arm.comparison.verdict for arm in summary.arms if arm.comparison}
-    assert set(verdicts.values()) <= {"better", "worse", "undecided"}
 
 
 def changed(hill: Path, old: str, new: str) -> Path:
