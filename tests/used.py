@@ -20,7 +20,6 @@ from typing import Any
 
 from ablate import Ladder, Scale, Search, Stage, Study
 from ablate.config import registry
-from ablate.config.config import DEFAULT_TECHNIQUES
 from tests.support import places
 
 WORDS = {word.__name__: [f.name for f in fields(word)] for word in (Scale, Search, Stage, Study)}
@@ -98,7 +97,7 @@ def _of_slots(values: Iterable[tuple[Any, Any]]) -> Iterator[Used]:
         slot, _, rest = key.partition(".") if isinstance(key, str) else ("", "", "")
         if key == "optimizer.schedule" and value in OLDER:
             yield "schedule", OLDER[value]
-        if slot in registry.LISTED_SLOTS and rest:
+        if slot in registry.listed_slots() and rest:
             yield slot, rest.partition(".")[0]
         if key in registry.EVERY_SLOT:
             yield from ((slot, name) for name in _strings(value))
@@ -127,7 +126,7 @@ def sources() -> Iterator[tuple[str, str, str]]:
 def uses() -> dict[Used, list[str]]:
     """Word -> the files that use it."""
     found: dict[Used, list[str]] = defaultdict(list)
-    for slot, name in [*DEFAULT_TECHNIQUES.items(), (registry.SAMPLER, "tpe")]:
+    for slot, name in [*registry.defaults().items(), (registry.SAMPLER, "tpe")]:
         found[slot, name].append("(the default)")
     for file, language, text in sources():
         read = {"python": python_uses, "toml": toml_uses}.get(language)

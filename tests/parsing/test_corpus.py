@@ -8,7 +8,7 @@ import pytest
 
 from ablate.config.data_source import source_of
 from ablate.errors import CorpusError
-from ablate.lm.data import sources, travel
+from ablate.lm.data import sources
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.data.grammar import trees as grammar_trees
 from ablate.lm.data.published import PUBLISHED
@@ -19,6 +19,7 @@ from ablate.lm.parsing.n_best import read_candidates
 from ablate.lm.parsing.trees import linearised
 from ablate.lm.sections import CorpusConfig
 from ablate.store.store import Store
+from ablate.trial import travel
 from tests.support import places
 
 TREES = {

@@ -157,7 +157,7 @@ def test_a_fine_tuned_awd_has_the_windows_of_its_finetune_py(study):
     caps = [
         stage.changes.get("training.max_window_excess")
         for arm in words.design.arms
-        for stage in arm_stages(words, scale, arm)
+        for stage in arm_stages(scale, arm)
         if (arm.recipe or words.base).startswith("merity2018awd")
         and stage.changes.get("optimizer.trigger") == "at_once"
         and not any("fraternal" in name for name in arm.changes)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+from ablate.config.plugins import Plugin
 from ablate.trial.provenance import environment as environments
 from ablate.trial.provenance.environment import environment, git_state, kernels, processor
 
@@ -61,9 +62,12 @@ def test_two_processors_of_one_name_are_told_apart(monkeypatch) -> None:
 
 def test_the_digest_of_the_kernels_is_that_of_their_sources(tmp_path, monkeypatch) -> None:
     assert kernels() == kernels() == environment()["kernels"]
-    (tmp_path / "model" / "native").mkdir(parents=True)
-    source = tmp_path / "model" / "native" / "product.h"
-    monkeypatch.setattr(environments.errors, "__file__", str(tmp_path / "errors.py"))
+    (tmp_path / "brings_kernels").mkdir()
+    source = tmp_path / "brings_kernels" / "product.h"
+    source.with_name("__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    plugin = Plugin(package="brings_kernels", native=("*.h",))
+    monkeypatch.setattr(environments, "plugins", lambda: (plugin,))
     digests = []
     for text in ("1", "2"):
         source.write_text(text)
