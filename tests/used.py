@@ -35,7 +35,7 @@ Used = tuple[str, str]  # the class or slot, and the name
 def public_words() -> list[Used]:
     """Every field of a study's words, and every technique of every slot."""
     names = ((word, name) for word, own in WORDS.items() for name in own)
-    techniques = ((slot, name) for slot in registry.EVERY_SLOT for name in registry.names(slot))
+    techniques = ((slot, name) for slot in registry.every_slot() for name in registry.names(slot))
     return [*names, *techniques]
 
 
@@ -99,7 +99,7 @@ def _of_slots(values: Iterable[tuple[Any, Any]]) -> Iterator[Used]:
             yield "schedule", OLDER[value]
         if slot in registry.listed_slots() and rest:
             yield slot, rest.partition(".")[0]
-        if key in registry.EVERY_SLOT:
+        if key in registry.every_slot():
             yield from ((slot, name) for name in _strings(value))
 
 
