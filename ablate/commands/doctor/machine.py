@@ -15,13 +15,21 @@ from pathlib import Path
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.engine.cores import usable_cores
-from ablate.errors import DISTRIBUTION, to_install
+from ablate.errors import required, to_install
 from ablate.store.workspace import Workspace
 
 GIGABYTE = 1e9
 NEEDED_GB, COMFORTABLE_GB = 0.2, 5.0
 SECONDS = 50.0
 REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*(.*>=.*)")
+# What does not work without an extra; "" is what everything needs.
+WITHOUT = {
+    "": "nothing works",
+    "query": "`ablate query` and `ablate compare` do not work",
+    "page": "there are no pages and no plots",
+    "study": "studies do not run",
+    "lm": "language models do not train",
+}
 BOUND = re.compile(r"(>=|<)\s*([\w.]+)")
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
@@ -42,31 +50,41 @@ TOO_OLD = re.compile(r"driver on your system is too old \(found version (\d+)\)"
 
 
 def packages(workspace: Workspace) -> Iterator[Finding]:
-    """One finding for each missing or old package, and one for all others."""
-    good = [f"Python {platform.python_version()} ({sys.executable})"]
-    for text in metadata.requires(DISTRIBUTION) or []:
-        package, _, condition = text.partition(";")
-        needed = REQUIREMENT.match(package)
-        # Of the extras, `study` alone is what studies need.
-        if needed is None or ("extra" in condition and "study" not in condition):
+    """One finding for each extra that lacks something and for each old package, and one for all
+    others."""
+    good = {f"Python {platform.python_version()} ({sys.executable})": None}
+    missing: dict[str, list[str]] = {}
+    for each in required():
+        needed = REQUIREMENT.match(each.package)
+        if needed is None or each.extra not in WITHOUT:
             continue
         name, bounds = needed[1], dict(BOUND.findall(needed[2]))
-        minimum, above = bounds[">="], bounds.get("<")
         version = _installed(name)
-        if version is None and "extra" in condition:
-            found = f"{name} is not installed: `ablate trial` works, studies do not"
-            yield Finding(WARN, found, to_install(name))
-        elif version is None:
-            yield Finding(FAIL, f"{name} is not installed", to_install(name), 7)
-        elif _numbers(version) < _numbers(minimum):
-            old = f"{name} {version} is older than {minimum}"
-            yield Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
-        elif above and _numbers(version) >= _numbers(above):
-            new = f"{name} {version} is newer than any version that was tested"
-            yield Finding(WARN, new, f"pip install '{name}<{above}'")
+        if version is None:
+            missing.setdefault(each.extra, []).append(name)
+        elif (wrong := _out_of_range(name, version, bounds[">="], bounds.get("<"))) is not None:
+            yield wrong
         else:
-            good.append(f"{name} {version}")
+            good[f"{name} {version}"] = None
+    yield from map(_lacks, missing, missing.values())
     yield Finding(OK, ", ".join(good))
+
+
+def _lacks(extra: str, names: list[str]) -> Finding:
+    found = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not installed"
+    if not extra:
+        return Finding(FAIL, found, to_install(names[0]), 7)
+    return Finding(WARN, f"{found}: {WITHOUT[extra]}", to_install(names[0]))
+
+
+def _out_of_range(name: str, version: str, minimum: str, above: str | None) -> Finding | None:
+    if _numbers(version) < _numbers(minimum):
+        old = f"{name} {version} is older than {minimum}"
+        return Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
+    if above and _numbers(version) >= _numbers(above):
+        new = f"{name} {version} is newer than any version that was tested"
+        return Finding(WARN, new, f"pip install '{name}<{above}'")
+    return None
 
 
 def _installed(name: str) -> str | None:
@@ -106,6 +124,8 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGABYTE
     cores = f"{usable_cores():g} of {os.cpu_count()} cores"
     yield Finding(OK, f"{cores}, {memory:.0f} GB of memory")
+    if _installed("torch") is None:
+        return  # which `packages` says
     command = [sys.executable, "-c", DEVICES]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
