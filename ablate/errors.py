@@ -25,10 +25,12 @@ import re
 import shlex
 from collections.abc import Iterable
 from importlib import metadata
+from typing import NamedTuple
 
 from ablate.redaction import redacted
 
 DISTRIBUTION = "ablate-studies"  # the name that pip knows: its `ablate` is another project
+OF_DEVELOPERS = ("dev", "docs")  # extras of a checkout
 MAX_SHOWN = 120  # characters of a wrong value that a message shows
 
 
@@ -130,18 +132,35 @@ class Interrupted(AblateError):
 
 
 def to_install(package: str) -> str:
-    """Return the command that installs a package, by the name that it is imported by.
+    """Return the command that installs a package, by the name that it is imported by: that of the
+    extra which has it, if one of ours has."""
+    name = re.escape(package.replace("_", "-"))
+    found = [each for each in required() if re.match(rf"{name}(?![\w.-])", each.package)]
+    extra = next((each.extra for each in found if each.extra not in OF_DEVELOPERS), None)
+    wanted = next((each.package for each in found), package.replace("_", "-"))
+    return f"pip install {shlex.quote(f'{DISTRIBUTION}[{extra}]' if extra else wanted)}"
 
-    The command names the package, not one of our extras, so that it works for a checkout as well.
-    """
-    name = package.replace("_", "-")
+
+class Required(NamedTuple):
+    """What this distribution requires, and for which extra; "" if always."""
+
+    package: str  # `ray[tune]>=2.50`
+    extra: str
+
+
+def required() -> list[Required]:
+    """Return every requirement, in the order of pyproject.toml."""
     try:
-        required = metadata.requires(DISTRIBUTION) or []
+        texts = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # it is run from its folder
-        required = []
-    wanted = (each.partition(";")[0].replace(" ", "") for each in required)
-    found = next((each for each in wanted if re.match(rf"{re.escape(name)}(?![\w.-])", each)), name)
-    return f"pip install {shlex.quote(found)}"
+        return []
+    pairs = (text.partition(";") for text in texts)
+    return [Required(p.replace(" ", ""), _extra(condition)) for p, _, condition in pairs]
+
+
+def _extra(condition: str) -> str:
+    named = re.search(r"extra == ['\"]([\w-]+)", condition)
+    return named[1] if named else ""
 
 
 def needs(what: str, package: str) -> str:

@@ -11,21 +11,30 @@ from tests.support import places
 @pytest.mark.parametrize(
     "package, command",
     [
-        ("duckdb", "pip install 'duckdb>=1.2'"),
-        ("ray", "pip install 'ray[tune]>=2.50'"),
-        ("rouge_score", "pip install 'rouge-score>=0.1.2'"),
+        ("pyarrow", "pip install 'pyarrow>=17'"),  # of no extra: the installation is broken
+        ("duckdb", "pip install 'ablate-studies[query]'"),
+        ("ray", "pip install 'ablate-studies[study]'"),  # and not the larger one that has it, too
+        ("rouge_score", "pip install 'ablate-studies[lm]'"),
+        ("httpx", "pip install 'httpx>=0.27'"),  # `dev` is for a checkout
         ("scikit-learn", "pip install scikit-learn"),
         ("boto", "pip install boto"),  # not boto3
     ],
 )
-def test_the_package_is_named_as_it_is_required(package, command, monkeypatch):
-    extra = '; extra == "study"'
-    required = [
-        "torch>=2.6",
-        *(f"{each}{extra}" for each in ("duckdb>=1.2", "ray[tune]>=2.50", "rouge-score>=0.1.2")),
-        f"boto3>=1.34{extra}",
+def test_the_extra_that_has_a_package_is_named(package, command, monkeypatch):
+    required = {
+        "": ["numpy>=1.26", "pyarrow>=17"],
+        "query": ["duckdb>=1.2"],
+        "study": ["ray[tune]<2.61,>=2.50"],
+        "lm": ["rouge-score>=0.1.2"],
+        "cluster": ["ray[default]>=2.52", "boto3>=1.34"],
+        "dev": ["httpx>=0.27"],
+    }
+    texts = [
+        f"{package}; extra == '{extra}'" if extra else package
+        for extra, packages in required.items()
+        for package in packages
     ]
-    monkeypatch.setattr(metadata, "requires", lambda name: required)
+    monkeypatch.setattr(metadata, "requires", lambda name: texts)
     assert to_install(package) == command
 
 

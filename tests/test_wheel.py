@@ -1,4 +1,5 @@
-"""What `pip install` brings: a wheel is built, unpacked outside the repository, and used there."""
+"""What `pip install` brings: a wheel is built, unpacked or installed outside the repository, and
+used there."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ablate.lm.model.native.library import COMPILERS
-from tests.support import places
+from tests.support import bare, places
 
 ROOT = places.ROOT
 SOURCES = ("ablate", "search_spaces", "studies", "pyproject.toml", "setup.py", "README.md")
@@ -29,6 +30,71 @@ FIND = """
 import ablate
 from ablate.space import load
 print(ablate.__file__, load("takase2018doc_table2").path, sep="\\n")
+"""
+
+JUDGE = ("judge", "runs.csv", "--arm", "model", "--metric", "acc", "--better", "higher")
+# What the referee does without, and a study of plain functions without the first.
+HEAVY = ("torch", "ray", "mlflow", "optuna", "duckdb", "jinja2", "safetensors")
+RIDGE = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from ablate import Arm, Metric, Scale, Study, setting, table, task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge:
+    strength: float = setting(0.0, doc="of the pull towards zero", low=0)
+
+
+@task("ridge", config=Ridge, metrics=Metric("error"))
+def train(run):
+    draws, state = np.random.default_rng(run.seed), {"w": np.zeros(20), "none": np.zeros(0)}
+    inputs = draws.normal(size=(60, 20))
+    targets = inputs[:, 0] + draws.normal(size=60)
+    for _ in run.epochs(state, draws, total=4, best=True):
+        rows = draws.permutation(30)[:20]
+        off = inputs[rows] @ state["w"] - targets[rows] + np.random.normal()
+        state["w"] -= 0.01 * (inputs[rows].T @ off + run.config.strength * state["w"])
+        yield {"valid_error": np.mean((inputs[30:] @ state["w"] - targets[30:]) ** 2)}
+    return {"test_error": float(np.mean(state["w"]))}
+
+
+study = Study(
+    question="Does a pull towards zero help a regression?",
+    base={"task": "ridge"},
+    base_arm="plain",
+    design=table(Arm("plain"), Arm("pulled", {"ridge.strength": 3.0})),
+    scales={"laptop": Scale(seeds=3)},
+)
+"""
+# Two epochs; then the checkpoint's states and bytes, and the numbers of the trial that goes on.
+CUT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, ".")
+import ridge
+from ablate.config.identity import make_trial
+from ablate.config.resolve import resolve
+from ablate.store.store import Store
+from ablate.trial import checkpoint
+from ablate.trial.run import TrialRun
+
+values = {"task": "ridge"}
+trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="", reads_test=True)
+store = Store(sys.argv[1])
+run = TrialRun(trial, store, "data")
+while len(run.journal.epochs) < 2:
+    run.advance(60)
+run.save()
+data = store.read(checkpoint.last_key(trial.id))
+_, plain = checkpoint.read(store, checkpoint.last_key(trial.id))
+again = TrialRun(trial, store, "data")
+while not again.advance(60).done:
+    pass
+header = 8 + int.from_bytes(data[:8], "little")
+print(trial.id, plain["task"]["states"], data[header:].hex(), again.journal.outcome.metrics)
 """
 
 
@@ -58,10 +124,14 @@ def source(tmp_path_factory) -> Path:
 def unpacked(source: Path, folder: Path) -> Path:
     """The wheel that setuptools builds of these sources, as pip lays it out."""
     ran("-c", BUILD.format("wheel", str(folder)), folder=source)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(wheel_in(folder)) as archive:
         archive.extractall(folder / "site")
     return folder / "site"
+
+
+def wheel_in(folder: Path) -> Path:
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +156,68 @@ def test_a_wheel_has_every_search_space_and_every_package(site, tmp_path):
     }
     assert {path for path in ours if not (site / path).is_file()} == set()
     assert {path.name for path in site.iterdir() if path.suffix != ".dist-info"} == {"ablate"}
+
+
+def without(python: Path, *names: str, folder: Path) -> bool:
+    """Whether that Python can import none of these."""
+    script = f"from importlib.util import find_spec; print(*filter(find_spec, {names}))"
+    return bare.ran(python, "-c", script, folder=folder).stdout == "\n"
+
+
+def test_the_referee_weighs_at_most_400_megabytes(site):
+    own = sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) / 1e6
+    assert bare.megabytes(bare.required()) + own < 400
+
+
+@pytest.mark.slow
+def test_a_bare_wheel_judges(site, tmp_path):
+    """As with everything installed; what it lacks has a line that installs it."""
+    python = bare.installed(wheel_in(site.parent), tmp_path / "bare")
+    shutil.copy(places.DOCS / "runs.csv", tmp_path)
+    assert without(python, *HEAVY, folder=tmp_path)
+
+    def ablate(*words: str) -> subprocess.CompletedProcess[str]:
+        return bare.ran(python, "-m", "ablate", *words, folder=tmp_path)
+
+    kept = (*JUDGE, "--keep", "mine")
+    assert ablate(*kept).stdout == ran("-m", "ablate", *kept, folder=tmp_path, path=site)
+    assert "better" in ablate("table", "mine").stdout
+    assert "mine" in ablate("status").stdout
+    for command, extra in [
+        (("query", "SELECT 1"), "query"),
+        ((*JUDGE, "--format", "html"), "page"),
+        (("ui",), "page"),
+        (("study", "digits_linear"), "study"),
+    ]:
+        answer = ablate(*command)
+        assert answer.returncode == 7
+        assert answer.stderr.endswith(f"Install it with: pip install 'ablate-studies[{extra}]'\n")
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_a_study_of_plain_functions_needs_no_torch(site, tmp_path):
+    """Here and over Ray; its trials are cut and go on with the same bits as where torch is."""
+    python = bare.installed(wheel_in(site.parent), tmp_path / "bare", "study")
+    (tmp_path / "ridge.py").write_text(RIDGE)
+    assert without(python, "torch", folder=tmp_path)
+
+    def ablate(*words: str) -> str:
+        done = bare.ran(python, "-m", "ablate", *words, folder=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    table = ablate("study", "digits_linear", "--scale", "smoke", "--local")
+    assert table.startswith("digits_linear@smoke")
+    here, over_ray = (("--workspace", name) for name in ("here", "over_ray"))
+    ablate("study", "ridge.py", "--local", *here)
+    ablate("study", "ridge.py", *over_ray)
+    assert ablate("table", "ridge", *here) == ablate("table", "ridge", *over_ray)
+    cut = bare.ran(python, "-c", CUT, "cut", folder=tmp_path)
+    assert cut.stdout == ran("-c", CUT, "with torch", folder=tmp_path, path=site), cut.stderr
+    answer = bare.ran(python, "-m", "ablate", "study", "doc_layer_mix", "--local", folder=tmp_path)
+    assert answer.stderr.endswith("Install it with: pip install 'ablate-studies[lm]'\n")
 
 
 @pytest.mark.slow

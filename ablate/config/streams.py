@@ -39,11 +39,13 @@ class Streams:
     def seed_global(self, purpose: str, update: int = 0) -> None:
         """Seed the global generators of torch, numpy and Python, which custom modules may use."""
         import numpy as np
-        import torch
+
+        from ablate.config.tensors import HAS_TORCH, torch
 
         seed = derived_seed(self.seed, "global", purpose, update)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed is slow without a GPU
-        if self.device != "cpu":
+        if HAS_TORCH:
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed is slow without a GPU
+        if HAS_TORCH and self.device != "cpu":
             torch.cuda.manual_seed(seed)
         np.random.seed(seed % 2**32)
         random.seed(seed)

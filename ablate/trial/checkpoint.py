@@ -7,19 +7,18 @@ trials/<id>/weights.safetensors    the best weights on validation, with their li
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-from safetensors.torch import load, save
-from torch import Tensor
-
 from ablate.config.identity import Trial
+from ablate.config.tensors import HAS_TORCH, Tensor, torch
 from ablate.errors import DamagedError, TrialError
 from ablate.store import checksum
 from ablate.store.store import Store, damaged, remake
 
+FORMAT = importlib.import_module(f"safetensors.{'torch' if HAS_TORCH else 'numpy'}")
 # The types that a file of safetensors can have; tensors of others are saved as their bytes.
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
@@ -38,10 +37,14 @@ def weights_key(trial_id: str) -> str:
 
 def write(store: Store, key: str, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
     """Write tensors and plain data as one file, atomically."""
-    # safetensors refuses tensors with gaps between their rows
-    ready = {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+    ready = {name: _ready(tensor) for name, tensor in tensors.items()}
     more = {checksum.FIELD: checksum.BLANK, "plain": json.dumps(plain)}
-    store.write(key, save(ready, metadata=more))
+    store.write(key, FORMAT.save(ready, metadata=more))
+
+
+def _ready(tensor: Any) -> Any:
+    # safetensors refuses tensors with gaps between their rows
+    return tensor.detach().contiguous().cpu() if isinstance(tensor, Tensor) else tensor
 
 
 def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -52,7 +55,7 @@ def read(store: Store, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | N
     try:
         # `load` leaves the metadata out: the header is behind its length, in eight bytes.
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        return load(data), json.loads(header["__metadata__"]["plain"])
+        return FORMAT.load(data), json.loads(header["__metadata__"]["plain"])
     except Exception as error:
         raise damaged(store, key, str(error)) from error
 

@@ -20,12 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from ablate.config.identity import Keep, Trial, digest
 from ablate.config.streams import Streams
 from ablate.config.tasks import find_runner
+from ablate.config.tensors import HAS_TORCH, Tensor, torch
 from ablate.errors import (
     AblateError,
     DamagedError,
@@ -381,12 +379,13 @@ def _present(file: Path) -> Path:
 
 def check_gpus(scale: str, gpus: float) -> None:
     """Check, without Ray, that torch finds a GPU if trials need one."""
-    if gpus and not torch.cuda.is_available():
+    found = torch.cuda.device_count() if HAS_TORCH and torch.cuda.is_available() else 0
+    if gpus and not found:
         raise TrialError(
             f"scale '{scale}' gives each trial {gpus:g} GPU, and torch finds none on this "
             "machine. Instead: a machine with a GPU, or gpus=0, which makes them different trials."
         )
-    if gpus > (found := torch.cuda.device_count()):
+    if gpus > found:
         raise TrialError(
             f"scale '{scale}' gives each trial {gpus:g} GPUs, and torch finds {found} on this "
             f"machine. Instead: gpus={found}, or a machine with more."

@@ -13,11 +13,10 @@ import time
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ablate.config.identity import Trial
 from ablate.config.streams import Streams
+from ablate.config.tensors import Tensor, as_tensor
 from ablate.trial.task import Conclusion, Place, splits_of
 
 SPREAD = 0.01  # nats between seeds
@@ -53,7 +52,7 @@ class StandIn:
         return 5 - 0.1 * epoch + draws.gauss(0, SPREAD)
 
     def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return {"nothing": torch.zeros(1)}, {"epoch": self.epoch}
+        return {"nothing": _nothing()}, {"epoch": self.epoch}
 
     def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.epoch = plain["epoch"]
@@ -65,9 +64,13 @@ class StandIn:
             metrics={f"{split}_nll": nll for split in splits},
             num_parameters=0,
             digest=f"{nll!r}",
-            weights={"nothing": torch.zeros(1)},
+            weights={"nothing": _nothing()},
             token_log_probs={split: np.full(3, -nll) for split in splits},
         )
+
+
+def _nothing() -> Tensor:
+    return as_tensor(np.zeros(1, np.float32))
 
 
 class Noise(StandIn):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from torch import Tensor
 
 from ablate.config.identity import Trial
 from ablate.config.metrics import Metric
+from ablate.config.tensors import Tensor
 from ablate.errors import TrialError
 from ablate.store.store import Store
 

@@ -112,11 +112,16 @@ def test_trouble_of_a_check_is_a_finding(workspace, error, says, code):
         ({"torch": "2.13.0+cpu"}, []),
         ({"torch": "2.6"}, []),
         ({"torch": "2.5.1"}, [(FAIL, "torch 2.5.1 is older than 2.6")]),
-        ({"torch": None}, [(FAIL, "torch is not installed")]),
+        ({"torch": None}, [(WARN, "torch is not installed: language models do not train")]),
+        ({"numpy": None}, [(FAIL, "numpy is not installed")]),
+        (
+            {"ray": None, "optuna": None},
+            [(WARN, "ray, optuna are not installed: studies do not run")],
+        ),
         ({"ray": "2.50.0"}, []),
         ({"ray": "3.0.0rc1"}, []),
         ({"ray": "2.9.3"}, [(FAIL, "ray 2.9.3 is older than 2.50")]),
-        ({"ray": None}, [(WARN, "ray is not installed: `ablate trial` works, studies do not")]),
+        ({"ray": None}, [(WARN, "ray is not installed: studies do not run")]),
     ],
 )
 def test_packages_against_their_minima(workspace, monkeypatch, versions, expected):
@@ -126,7 +131,7 @@ def test_packages_against_their_minima(workspace, monkeypatch, versions, expecte
     )
     *wrong, good = outcome("packages", workspace)
     assert [(each.state, each.found) for each in wrong] == expected
-    assert good.state == OK and "numpy" in good.found and "pytest" not in good.found
+    assert good.state == OK and "pyarrow" in good.found and "pytest" not in good.found
     assert all("pip install" in each.remedy for each in wrong)
 
 
@@ -335,7 +340,7 @@ def test_a_database_on_a_server(tmp_path, monkeypatch):
     plain = open_workspace(str(tmp_path), searches=url.replace("+psycopg", ""))
     finding = one("searches", plain)
     assert (finding.state, finding.exit_code) == (FAIL, 7)
-    assert finding.remedy.startswith("pip install 'psycopg[binary]")
+    assert finding.remedy == "pip install 'ablate-studies[cluster]'"
     finding = one("searches", open_workspace(str(tmp_path), searches="mongo://x/y"))
     assert (finding.state, finding.exit_code) == (FAIL, 6)
 

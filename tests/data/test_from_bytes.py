@@ -169,7 +169,7 @@ def test_an_encoded_text_needs_no_package(level, tmp_path, own, monkeypatch):
 
 def test_without_the_package_the_error_names_the_extra(tmp_path, own, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(MissingDependency, match=r"tokenizers.*pip install.*extra `study`"):
+    with pytest.raises(MissingDependency, match=r"tokenizers.*pip install .*\[lm\]"):
         open_corpus(CorpusConfig(name=str(own), level="bpe"), tmp_path)
 
 

@@ -14,11 +14,19 @@ from importlib import metadata
 
 from ablate.commands.doctor.finding import FAIL, OK, WARN, Finding
 from ablate.engine.cores import usable_cores
-from ablate.errors import DISTRIBUTION, to_install
+from ablate.errors import required, to_install
 from ablate.store.workspace import Workspace
 
 SECONDS = 50.0
 REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?.*>=\s*([\w.]+)")
+# What does not work without an extra; "" is what everything needs.
+WITHOUT = {
+    "": "nothing works",
+    "query": "`ablate query` and `ablate compare` do not work",
+    "page": "there are no pages and no plots",
+    "study": "studies do not run",
+    "lm": "language models do not train",
+}
 # In a process of its own, since a driver may hang or crash. Kernels are built, which takes seconds.
 DEVICES = """
 import json, torch, warnings
@@ -36,27 +44,32 @@ print(json.dumps([gpus, torch.version.cuda, why_not, compiled]))
 
 
 def packages(workspace: Workspace) -> Iterator[Finding]:
-    """One finding for each missing or old package, and one for all others."""
-    good = [f"Python {platform.python_version()} ({sys.executable})"]
-    for text in metadata.requires(DISTRIBUTION) or []:
-        package, _, condition = text.partition(";")
-        needed = REQUIREMENT.match(package)
-        # Of the extras, `study` alone is what studies need.
-        if needed is None or ("extra" in condition and "study" not in condition):
+    """One finding for each extra that lacks something and for each old package, and one for all
+    others."""
+    good = {f"Python {platform.python_version()} ({sys.executable})": None}
+    missing: dict[str, list[str]] = {}
+    for each in required():
+        needed = REQUIREMENT.match(each.package)
+        if needed is None or each.extra not in WITHOUT:
             continue
         name, minimum = needed.groups()
         version = _installed(name)
-        if version is None and "extra" in condition:
-            found = f"{name} is not installed: `ablate trial` works, studies do not"
-            yield Finding(WARN, found, to_install(name))
-        elif version is None:
-            yield Finding(FAIL, f"{name} is not installed", to_install(name), 7)
+        if version is None:
+            missing.setdefault(each.extra, []).append(name)
         elif _numbers(version) < _numbers(minimum):
             old = f"{name} {version} is older than {minimum}"
             yield Finding(FAIL, old, f"pip install --upgrade '{name}>={minimum}'", 7)
         else:
-            good.append(f"{name} {version}")
+            good[f"{name} {version}"] = None
+    yield from map(_lacks, missing, missing.values())
     yield Finding(OK, ", ".join(good))
+
+
+def _lacks(extra: str, names: list[str]) -> Finding:
+    found = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not installed"
+    if not extra:
+        return Finding(FAIL, found, to_install(names[0]), 7)
+    return Finding(WARN, f"{found}: {WITHOUT[extra]}", to_install(names[0]))
 
 
 def _installed(name: str) -> str | None:
@@ -78,7 +91,7 @@ def devices(workspace: Workspace) -> Iterator[Finding]:
     cores = f"{usable_cores():g} of {os.cpu_count()} cores"
     yield Finding(OK, f"{cores}, {memory:.0f} GB of memory")
     if _installed("torch") is None:
-        return
+        return  # which `packages` says
     command = [sys.executable, "-c", DEVICES]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)

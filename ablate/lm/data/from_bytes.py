@@ -116,7 +116,7 @@ def _package() -> Any:
         import tokenizers
     except ImportError:
         message = needs("corpus.level = 'bpe' learns and finds its tokens with", "tokenizers")
-        raise MissingDependency(f"{message} (the extra `study` has it).") from None
+        raise MissingDependency(message) from None
     return tokenizers
 
 

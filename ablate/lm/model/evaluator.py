@@ -104,7 +104,7 @@ class Evaluator(ABC):
     """Built as `Evaluator(config)`. It restores any weights that it changes."""
 
     reads: frozenset[str] = frozenset({TEXT})  # a text, pairs of sentences, or counts
-    packages: tuple[str, ...] = ()  # of the extra `study`, which a worker may lack
+    packages: tuple[str, ...] = ()  # which a worker may lack
     gives_log_probs = True  # False: it has other metrics, and cannot be a trial's first evaluator
 
     def check(self, model: LanguageModel) -> None:  # noqa: B027 (most judge every model)

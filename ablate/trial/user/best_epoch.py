@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from ablate.config.metrics import Metric
+from ablate.config.tensors import Tensor
 from ablate.errors import TrialError, unknown, wrong_value
 from ablate.trial.user.plain_state import join, load_state, read_state, split
 

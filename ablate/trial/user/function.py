@@ -25,13 +25,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from ablate.config.data_source import DataConfig, source_of
 from ablate.config.identity import Trial, digest, is_as_planned
 from ablate.config.metrics import Metric, is_usable
 from ablate.config.streams import Streams
+from ablate.config.tensors import HAS_TORCH, Tensor, torch
 from ablate.errors import TrialError, nearest
 from ablate.store.attempt import Kept
 from ablate.trial.checkpoint import weights_digest
@@ -207,7 +205,8 @@ class Function:
     """A `Task` that runs a function, one epoch for each of its yields."""
 
     def __init__(self, trial: Trial, place: Place) -> None:
-        torch.set_num_threads(trial.threads)
+        if HAS_TORCH:
+            torch.set_num_threads(trial.threads)
         kind = trial.config.kind
         if kind.function is None:
             raise TrialError(f"the task '{kind.name}' has no function to run.")

@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from ablate.config.tensors import Tensor, torch
 from ablate.store.attempt import Kept
 from ablate.trial.user.epoch_loop import EpochLoop, epoch_loop
 from ablate.trial.user.plain_state import read_state
@@ -127,7 +126,7 @@ class Given:
             return True
         if isinstance(value, Tensor):
             return _memory(value) in self._memory
-        if isinstance(value, nn.Module):
+        if isinstance(value, torch.nn.Module):
             tensors = list(itertools.chain(value.parameters(), value.buffers()))
             return bool(tensors) and all(self.has(tensor) for tensor in tensors)
         return False
@@ -142,7 +141,7 @@ class Given:
             self._add(part, depth + 1)
 
     def _parts(self, thing: Any) -> Iterator[Any]:
-        if isinstance(thing, nn.Module):
+        if isinstance(thing, torch.nn.Module):
             yield from thing.modules()
             yield from itertools.chain(thing.parameters(), thing.buffers())
         elif isinstance(thing, torch.optim.Optimizer):

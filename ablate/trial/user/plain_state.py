@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
+from ablate.config.tensors import Tensor, from_bytes, is_lazy, torch
 from ablate.errors import TrialError
 from ablate.trial.checkpoint import STORED, bits, sparse_parts
 
@@ -115,7 +114,7 @@ def _are_alike(member: Any, saved: Any) -> bool:
 
 
 def _filled(member: Any, saved: Any) -> Any:
-    with torch.no_grad():
+    with torch.no_grad() if isinstance(member, Tensor) else nullcontext():
         member[...] = saved
     return member
 
@@ -184,7 +183,7 @@ def _refused(state: Any, what: str) -> TrialError:
 
 def _split_tensor(state: Tensor, tensors: dict[str, Tensor] | None) -> dict[str, Any]:
     if is_lazy(state):
-        return {LAZY: isinstance(state, UninitializedParameter)}  # it has no values yet
+        return {LAZY: isinstance(state, torch.nn.UninitializedParameter)}  # it has no values yet
     if state.is_quantized or state.is_meta or state.is_nested or state.is_mkldnn:
         kinds = {"quantized": state.is_quantized, "meta": state.is_meta, "nested": state.is_nested}
         kind = next((name for name, is_it in kinds.items() if is_it), "mkldnn")
@@ -219,13 +218,7 @@ def _split_array(state: np.ndarray | np.generic, tensors: dict[str, Tensor] | No
         return {}
     rest = {"kind": kind, "dtype": array.dtype.str, "shape": [*array.shape]}
     rest |= {"order": "F"} if array.flags.fnc else {}
-    # `frombuffer` refuses an empty buffer, and warns of one that cannot be written to.
-    raw = (
-        torch.frombuffer(bytearray(array.tobytes("A")), dtype=torch.uint8)
-        if array.nbytes
-        else torch.empty(0, dtype=torch.uint8)
-    )
-    return {TENSOR: _added(raw, tensors), **rest}
+    return {TENSOR: _added(from_bytes(array.tobytes("A")), tensors), **rest}
 
 
 def _added(tensor: Tensor, tensors: dict[str, Tensor]) -> str:
@@ -250,7 +243,7 @@ def join(rest: Any, tensors: Mapping[str, Tensor], first: Sequence[Any] = ()) ->
     if SPARSE in rest:
         return _sparse([join(part, tensors, first) for part in rest["parts"]], rest)
     if LAZY in rest:
-        return UninitializedParameter() if rest[LAZY] else UninitializedBuffer()
+        return torch.nn.UninitializedParameter() if rest[LAZY] else torch.nn.UninitializedBuffer()
     if INT in rest:
         return int(rest[INT], 16)
     if TUPLE in rest:
@@ -283,9 +276,12 @@ def _tensor(saved: Tensor, rest: Mapping[str, Any], *, placed: bool) -> Tensor:
 
 def _array(saved: Tensor, rest: Mapping[str, Any]) -> Any:
     if "dtype" not in rest:
-        return saved.numpy()  # of a checkpoint from before types were saved
+        return np.asarray(saved)  # of a checkpoint from before types were saved
     array = np.ndarray(
-        rest["shape"], rest["dtype"], buffer=saved.numpy().tobytes(), order=rest.get("order", "C")
+        rest["shape"],
+        rest["dtype"],
+        buffer=np.asarray(saved).tobytes(),
+        order=rest.get("order", "C"),
     ).copy("K")  # bytes cannot be written to
     return array if rest["kind"] == "array" else array[()]
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from ablate.config.tensors import Tensor, from_bytes
 from ablate.errors import TrialError
 from ablate.trial.user.run_folder import RunFolder
 
@@ -107,7 +107,8 @@ class Reports:
 def read_checkpoint(place: Path) -> dict[str, Tensor]:
     """Return the bytes of a checkpoint's files by their names; of a file, its own alone."""
     files = [place] if place.is_file() else sorted(p for p in place.rglob("*") if p.is_file())
-    return {FILE + file.relative_to(place.parent).as_posix(): _bytes(file) for file in files}
+    names = [FILE + file.relative_to(place.parent).as_posix() for file in files]
+    return {name: from_bytes(file.read_bytes()) for name, file in zip(names, files, strict=True)}
 
 
 def write_checkpoint(tensors: Mapping[str, Tensor], folder: Path) -> Path | None:
@@ -116,18 +117,13 @@ def write_checkpoint(tensors: Mapping[str, Tensor], folder: Path) -> Path | None
     for name, tensor in _files(tensors):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(tensor.numpy().data)
+        path.write_bytes(np.asarray(tensor).data)
         top = folder / Path(name).parts[0]
     return top
 
 
 def _files(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     return ((n.removeprefix(FILE), t) for n, t in tensors.items() if n.startswith(FILE))
-
-
-def _bytes(file: Path) -> Tensor:
-    data = bytearray(file.read_bytes())
-    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 @dataclass

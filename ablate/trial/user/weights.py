@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.nn.parameter import is_lazy
-
+from ablate.config.tensors import Tensor, is_lazy, torch
 from ablate.errors import TrialError
 from ablate.trial.user.plain_state import members
 

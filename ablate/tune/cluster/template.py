@@ -106,7 +106,8 @@ def serve(listening: socket.socket, driver: int) -> None:
         return  # it has died already
     began = _users(os.environ)  # what is imported may set more
     for name in NEEDED:
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):  # a study of plain functions needs no torch
+            importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets ended workers
     while True:
         connection, _ = listening.accept()

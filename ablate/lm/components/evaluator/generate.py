@@ -85,7 +85,7 @@ class Generate(Evaluator):
         raise no_log_probs("generate", "writes sentences")
 
     def metrics(self, reading: Reading, name: str, split: str) -> dict[str, float]:
-        # Their packages belong to the extra `study`, which a worker may lack.
+        # A worker may lack their packages.
         from ablate.lm.scores.bleu import bleu, tokenized_bleu
         from ablate.lm.scores.rouge import rouge
         from ablate.lm.scores.rouge import signature as rouge_signature
