@@ -239,7 +239,7 @@ def test_a_wheel_runs_a_shipped_study_in_an_empty_folder(site, tmp_path, monkeyp
     assert table.startswith("iog_words@smoke")
     built = [path for path in (tmp_path / "cache" / "ablate").glob("*") if path.is_file()]
     assert bool(built) == any(map(shutil.which, COMPILERS))
-    assert "4 trials: 4 done, 0 left" in ablate("plan", "iog_words", "--scale", "smoke")
+    assert "6 trials: 6 done, 0 left" in ablate("plan", "iog_words", "--scale", "smoke")
 
 
 def test_a_source_archive_makes_the_same_wheel(source, site, tmp_path):
