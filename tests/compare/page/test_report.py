@@ -226,15 +226,16 @@ def test_arms_are_described_as_they_were_trained(workspace):
 def test_arms_of_a_tuned_study_have_the_values_that_the_search_chose(workspace, tmp_path):
     space = tmp_path / "rates.toml"
     space.write_text(
-        'paper = "ours"\ntables = ["none"]\n\n["Rate"]\nfield = "optimizer.learning_rate"\n'
-        'range = [0.1, 2.0]\nscale = "log"\n'
+        'paper = "ours"\ntables = ["none"]\n\n["Rate"]\nfield = "regularizer.weight_drop.rate"\n'
+        "range = [0.1, 0.6]\n"
     )
-    rate = "optimizer.learning_rate"
+    rate = "regularizer.weight_drop.rate"
     search = Search(space=str(space), trials=2, repeats=2, synchronous=True, batch=2)
     study = replace(
         small_study(),
+        base={**small_study().base, rate: 0.2},
         scales={"tuned": Scale(seeds=2, search=search)},
-        design=table(Arm("a", {"training.clip": 2.0}), Arm("b", {"training.clip": 1.0})),
+        design=table(Arm("a", {rate: 0.0}), Arm("b", {"training.clip": 1.0})),
     )
     cells = cells_of_arms(workspace, study, "tuned")
     seeds = re.findall(rf"seeds ([\d, ]+): {rate} = [\d.]+, training.clip = 1.0", cells["b"])
