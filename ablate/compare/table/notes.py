@@ -78,6 +78,9 @@ def repeated(summary: Judged) -> str:
 
 
 def _paired(seeds: str) -> str:
+    """`5 paired seeds`; of arms that have different numbers of seeds, not all are."""
+    if " to " in seeds:
+        return f"{seeds}, paired where two arms share one"
     return seeds.replace(" seed", " paired seed", 1)
 
 
