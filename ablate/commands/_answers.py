@@ -196,6 +196,7 @@ class TableRow:
     pairs: int | None
     paired_by: str | None
     interval_of: str | None
+    table_coverage: float | None
     p: float | None
     p_sign_flip: float | None
     p_holm: float | None
@@ -219,11 +220,15 @@ class TableRow:
     delta_nats: float | None = None
     low_nats: float | None = None
     high_nats: float | None = None
+    table_low_nats: float | None = None
+    table_high_nats: float | None = None
     detectable_nats: float | None = None
     scaled: float | None = None
     delta_scaled: float | None = None
     low_scaled: float | None = None
     high_scaled: float | None = None
+    table_low_scaled: float | None = None
+    table_high_scaled: float | None = None
     detectable_scaled: float | None = None
 
 
@@ -247,6 +252,7 @@ class Judgement:
     better: str
     looks: str
     comparisons: int  # corrected together, with those that a ledger knows
+    answer: str  # what is decided, and what would decide the rest
     arms: tuple[Mapping[str, Any], ...] = field(metadata={"rows": TableRow})
     next: tuple[Next, ...]
     notes: tuple[str, ...]

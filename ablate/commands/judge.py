@@ -51,6 +51,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", metavar="NAME", help="store the results as a study of the workspace"
     )
     parser.add_argument(
+        "--notes", action="store_true", help="show every column, and how the numbers were made"
+    )
+    parser.add_argument(
         "--format", choices=formats.names(), default="text", help="output format (default: text)"
     )
     _options.add_locations(parser)
@@ -160,7 +163,7 @@ def judge(options: argparse.Namespace) -> str:
     write = formats.writer(options.format).write
     if formats.is_exact(options.format):
         return write(study.values())
-    return write(study.table())
+    return write(study.full_table() if options.notes else study.table())
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -180,6 +183,7 @@ def answer(judged: Judged) -> Judgement:
     """Return the judgement for programs: the table's rows and notes, and what to run next."""
     from ablate.compare.table import notes, numbers
     from ablate.compare.table.advice import advice
+    from ablate.compare.table.study_table import answer_sentences
 
     record = judged.record
     said = (*notes.holes(judged), *notes.verdicts(judged), *notes.cautions(judged))
@@ -191,6 +195,7 @@ def answer(judged: Judged) -> Judgement:
         better=judged.metric.better,
         looks=str(judged.looks),
         comparisons=judged.num_comparisons,
+        answer=" ".join(answer_sentences(judged)),
         arms=tuple(json.rows_of(numbers.arms(judged, ""))),
         next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(judged)),
         notes=tuple(note.replace(formats.BEST, "best") for note in said),

@@ -39,12 +39,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show the training tokens, operations and seconds of each arm instead",
     )
+    parts.add_argument(
+        "--columns", action="store_true", help="show every column, without a word below"
+    )
+    parts.add_argument(
+        "--notes", action="store_true", help="show every column, and how the numbers were made"
+    )
     _options.add_locations(parser)
 
 
 def run(options: argparse.Namespace) -> str:
     """Return a study's table in the chosen format."""
-    parts = ("effects", "seeds", "cost")
+    parts = ("effects", "seeds", "cost", "columns", "notes")
     part = next((name for name in parts if getattr(options, name)), "")
     return show_table(_options.workspace(options), options.study, options.format, part)
 
@@ -108,6 +114,7 @@ def _exact(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:
 
 def _for_people(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:
     from ablate.compare.table import costs, provenance, seeds
+    from ablate.compare.table.full_table import full_table
     from ablate.compare.table.other_scales import tables_of_other_scales
     from ablate.compare.table.study_table import study_table
 
@@ -115,9 +122,13 @@ def _for_people(judged: Judged, part: str, key: str, workspace: Workspace) -> Ta
         return seeds.seed_table(judged)
     if part == "cost":
         return costs.cost_table(judged)
-    others = tables_of_other_scales(judged, workspace.store)
     reference = provenance.reference(key) if key else ""
-    return study_table(judged, other_scales=others, reference=reference)
+    if part == "columns":
+        return full_table(judged).rows_alone()
+    if part == "notes":
+        others = tables_of_other_scales(judged, workspace.store)
+        return full_table(judged, other_scales=others, reference=reference)
+    return study_table(judged, reference=reference)
 
 
 def _check_effects(judged: Judged, form: str) -> None:

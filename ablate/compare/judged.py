@@ -9,7 +9,7 @@ on validation: one split and one family of comparisons a table.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.design import Design, design_of
 from ablate.compare.statistics.effects import effects, family_of
 from ablate.compare.statistics.family import Family
-from ablate.compare.statistics.further import with_further
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.rows import ArmSummary, Effects
 from ablate.compare.table.settings import also_different
@@ -33,6 +32,7 @@ from ablate.store.replication import MIN_SEARCHES, Replication
 from ablate.store.study_record import SearchRecord, StudyRecord
 
 ALPHA = 0.05  # of the whole table
+LONG_NAME = 24  # characters
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,8 +99,7 @@ class Judged:
     @cached_property
     def arms(self) -> tuple[ArmSummary, ...]:
         """The table's rows."""
-        arms = compared(self._results, self.judge, self._family)
-        return tuple(with_further(arms, self.record.base_arm, self.split, self.judge))
+        return tuple(compared(self._results, self.judge, self._family))
 
     @cached_property
     def effects(self) -> Effects | None:
@@ -164,6 +163,18 @@ class Judged:
         return self.metric.shown if self.record.imported else self.split
 
     @property
+    def tuned_by(self) -> str:
+        """Who found the arms' settings: searches of this scale, or those of another."""
+        record, searches = self.record, self.replication.searches
+        if self.copied is not None:
+            return f"the settings are those that a search of {self.copied.key} found"
+        if record.num_searches is not None and not record.settings_of:
+            return "the settings were found by a search that is not on record"
+        if record.settings_of:
+            return f"the settings were found by {searches} of {record.settings_of}"
+        return f"each was tuned by {searches}"
+
+    @property
     def whole(self) -> bool:
         """Return whether every arm has every planned result."""
         return all(arm.whole for arm in self.arms)
@@ -189,6 +200,43 @@ class Judged:
             if arm.comparison and arm.against not in (None, self.record.base_arm)
         }
 
+    @property
+    def without_effect(self) -> dict[str, list[str]]:
+        """The settings that change nothing, and the arms that have them."""
+        arms: dict[str, list[str]] = {}
+        for trial in self.record.trials:
+            journal = self.journals.get(trial.id)
+            for setting in journal.without_effect if journal else ():
+                if trial.arm not in arms.setdefault(setting, []):
+                    arms[setting].append(trial.arm)
+        return arms
+
+    def about_base(self) -> Iterator[str]:
+        """Why nothing is compared, if there is no base to compare with."""
+        base = next((arm for arm in self.arms if arm.is_base), None)
+        if base is None:
+            name = self.record.base_arm
+            yield f"The base arm '{name}' is not in this table: nothing to compare with."
+        elif not base.values:
+            yet = " yet" if base.counts.missing else ""
+            yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
+
+    def below_floor(self) -> Iterator[str]:
+        """The arms that are better than anything can be."""
+        for arm in self.arms:
+            above = {split: cell.above_floor for split, cell in arm.cells.items()}
+            below = [split for split, by in above.items() if by is not None and by < 0]
+            if below:
+                yield (
+                    f"{arm.name} is below the best possible on {' and '.join(below)}: "
+                    "look for a leak before believing it."
+                )
+
+    def called(self, name: str) -> str:
+        """An arm's name in a sentence or a heading: a long one of the base arm is `the base`."""
+        is_long = name == self.record.base_arm and len(name) > LONG_NAME
+        return "the base" if is_long else name
+
     def arm(self, name: str) -> ArmSummary:
         """Return the arm of this name, which must exist."""
         return next(arm for arm in self.arms if arm.name == name)
@@ -206,59 +254,25 @@ def _notes(judged: Judged) -> Iterable[str]:
     yield from kept_outside(known)
     yield from not_compiled(known)
     yield from computed.note(record, arms, journals)
-    yield from _about_base(judged)
+    yield from judged.about_base()
     if judged.replication.of_settings_found:
         yield (
-            f"No verdict on any arm, and none is marked best: {_tuned_by(judged)}, which does not "
+            f"No verdict on any arm, and none is marked best: {judged.tuned_by}, which does not "
             "show how much searches vary. Intervals are of the settings found, over seeds. With "
             f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there "
             "are verdicts."
         )
     yield from settling.note(record, arms, journals)
     yield from _inherited(record)
-    for arm in arms:
-        below = [s for s, c in arm.cells.items() if c.above_floor is not None and c.above_floor < 0]
-        if below:
-            yield (
-                f"{arm.name} is below the best possible on {' and '.join(below)}: "
-                "look for a leak before believing it."
-            )
-
-
-def _about_base(judged: Judged) -> Iterable[str]:
-    base = next((arm for arm in judged.arms if arm.is_base), None)
-    if base is None:
-        name = judged.record.base_arm
-        yield f"The base arm '{name}' is not in this table: nothing to compare with."
-    elif not base.values:
-        yet = " yet" if base.counts.missing else ""
-        yield f"The base arm '{base.name}' has no result{yet}: nothing to compare with."
-
-
-def _tuned_by(judged: Judged) -> str:
-    """Who found the settings: searches of this scale, or those of another."""
-    record, searches = judged.record, judged.replication.searches
-    if judged.copied is not None:
-        return f"its settings are those that a search of {judged.copied.key} found"
-    if record.num_searches is not None and not record.settings_of:
-        return "its settings were found by a search that is not on record"
-    if record.settings_of:
-        return f"its settings were found by {searches} of {record.settings_of}"
-    return f"each was tuned by {searches}"
+    yield from judged.below_floor()
 
 
 def _without_effect(judged: Judged) -> Iterable[str]:
     """Name the settings that change nothing; an arm with no other change equals the base arm."""
-    arms: dict[str, list[str]] = {}
-    trials, journals = judged.record.trials, judged.journals
-    for trial in trials:
-        for setting in journals[trial.id].without_effect if trial.id in journals else ():
-            if trial.arm not in arms.setdefault(setting, []):
-                arms[setting].append(trial.arm)
-    every = len({trial.arm for trial in trials})
+    every = len({trial.arm for trial in judged.record.trials})
     named = [
         f"{setting} ({'every arm' if len(of) == every else ', '.join(of)})"
-        for setting, of in arms.items()
+        for setting, of in judged.without_effect.items()
     ]
     if named:
         yield f"Without effect, as the models have nothing for it to act on: {'; '.join(named)}."

@@ -12,6 +12,7 @@ from ablate.compare.judged import Judged
 from ablate.compare.plots import interactive
 from ablate.compare.shown import Shown
 from ablate.compare.table import numbers
+from ablate.compare.table.full_table import full_table
 from ablate.compare.table.study_table import study_table
 from ablate.errors import ConfigError, TrialError
 from ablate.results.copied import copied_from
@@ -33,6 +34,10 @@ class StudySummary(Shown, Judged):
     def table(self) -> Table:
         """Return the study's table."""
         return study_table(self)
+
+    def full_table(self) -> Table:
+        """Return every column, every test of the paper's numbers, and how numbers were made."""
+        return full_table(self)
 
     def values(self) -> Table:
         """Return a row for each arm and split, every number unrounded."""

@@ -204,6 +204,14 @@ class Metric:
             return 100 * math.expm1(min(natural, LARGEST_EXPONENT))
         return self.factor * natural
 
+    def changes(self, interval: tuple[float, float] | None) -> tuple[float, float] | None:
+        """An interval of differences of losses as tables show it."""
+        if interval is None:
+            return None
+        # Sorted, since of a metric that is better if higher, a lower loss is the higher end.
+        low, high = sorted(map(self.change, interval))
+        return low, high
+
     def _scaled(self, value: float) -> float:
         if self.scale == "linear":
             return value

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ablate.compare.judged import Judged
 from ablate.compare.table.rows import ArmSummary
+from ablate.config.metrics import Metric
 from ablate.store import course
 from ablate.store.course import ArmPoint, Point
 from ablate.store.journal import Journal
@@ -58,7 +59,7 @@ def _spread(first: int, last: int) -> list[int]:
 def point_of(record: StudyRecord, finished: Mapping[str, Journal], at: int) -> Point:
     """The numbers of a study's table, from its finished trials."""
     summary = Judged(record, finished)
-    arms = (_numbers(arm, summary.split) for arm in summary.arms)
+    arms = (_numbers(arm, summary.split, summary.metric) for arm in summary.arms)
     verdicts = [arm.comparison.verdict for arm in summary.arms if arm.comparison is not None]
     return Point(
         finished=len(finished),
@@ -68,9 +69,10 @@ def point_of(record: StudyRecord, finished: Mapping[str, Journal], at: int) -> P
     )
 
 
-def _numbers(arm: ArmSummary, split: str) -> ArmPoint | None:
+def _numbers(arm: ArmSummary, split: str, metric: Metric) -> ArmPoint | None:
     cell, comparison = arm.cells.get(split), arm.comparison
     if cell is None:
         return None
-    low, high = (comparison and comparison.interval) or (None, None)
+    of_one = comparison and metric.changes(comparison.difference.interval)
+    low, high = of_one or (None, None)
     return ArmPoint(arm.name, cell.num, cell.mean, comparison and comparison.delta, low, high)

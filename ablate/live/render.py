@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from ablate.compare.formats import Best, Table, text_of
+from ablate.compare.page.drawn import as_html
 from ablate.compare.plots.geometry import height, least_width, most_width
 from ablate.live.parts import Bar, Block, Link, Marked, Page, State
 
@@ -51,6 +52,6 @@ def _cells(row: Sequence[Any], table: Table) -> Iterator[tuple[str, str, Any]]:
     """Each cell's class, its kind, and the cell; plain ones as text."""
     for index, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
         kind = _kind(cell)
-        shown = cell if kind and kind != "best" else text_of(cell)
+        shown = cell if kind and kind != "best" else as_html(cell)
         look = "left" if column.left and index else ""
         yield ("long" if not kind and len(text_of(cell)) > LONG else look), kind, shown

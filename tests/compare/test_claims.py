@@ -9,7 +9,7 @@ from scipy import stats
 from ablate.compare.formats import text
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.claims import claims
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.results.verdict import Verdict
 from ablate.store.study_record import SearchRecord
 from tests.lab.calibration.rows.claims import replicated

@@ -13,7 +13,7 @@ from ablate.compare.formats import text
 from ablate.compare.judged import Judged
 from ablate.compare.table import numbers
 from ablate.compare.table.costs import cautions, cost_table
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
 

@@ -15,7 +15,8 @@ from ablate.compare.formats import html, latex, markdown, text
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.paired import mean
 from ablate.compare.table import numbers
-from ablate.compare.table.study_table import every_test, study_table
+from ablate.compare.table.full_table import every_test
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.compare.text.figures import changed
 from ablate.config.metrics import BLEU, Metric
 

@@ -14,7 +14,7 @@ from ablate import cli
 from ablate.compare.formats import csv as formats_csv
 from ablate.compare.judged import Judged
 from ablate.compare.table import numbers
-from ablate.compare.table.study_table import every_test
+from ablate.compare.table.full_table import every_test
 from ablate.store import study_record
 from ablate.study.designs import factorial
 from tests.support.golden import golden
@@ -63,7 +63,8 @@ def headers(study) -> list[str]:
 def golden_text(by_hand) -> str:
     whole, holed = study_of(by_hand), study_of(by_hand)
     holed.end(holed.trials[-1].id, "diverged")
-    texts = [written(summary_of(whole), form) for form in ("text", "markdown", "latex", "html")]
+    texts = [written(summary_of(each), short=True) for each in (whole, holed)]
+    texts += [written(summary_of(whole), form) for form in ("text", "markdown", "latex", "html")]
     texts += [written(summary_of(holed), "latex"), *headers(holed)]
     return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
 

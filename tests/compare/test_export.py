@@ -45,7 +45,7 @@ def test_latex_is_set_by_booktabs_and_escaped(by_hand):
     rows = re.search(r"\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)[1].strip().splitlines()
     columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1]
     assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)}
-    assert "5 seeds" in text and "interval" in text
+    assert "5 paired seeds" in text and "interval" in text
 
 
 @pytest.mark.parametrize("form, bold", [("latex", r"\textbf{"), ("html", "<b>")])

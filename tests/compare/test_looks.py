@@ -14,7 +14,7 @@ from ablate.compare.formats import text
 from ablate.compare.judged import Judged
 from ablate.compare.statistics import anytime, looks
 from ablate.compare.statistics.paired import holm
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.store.study_record import Look
 
 PLANNED = (5, 8, 12)
@@ -147,7 +147,7 @@ def test_an_arm_that_stopped_is_whole_and_is_said_to_be_decided(by_hand):
     shown = text.write(study_table(summary))
     assert "looked at 5, 8, 12 seeds, as planned" in shown
     assert "trained no more: low at 5 of 12 seeds" in shown
-    assert "95% interval over 3 looks" in shown
+    assert "97.5% interval over 3 looks" in shown
     assert "INCOMPLETE" not in shown
 
 

@@ -15,7 +15,7 @@ from ablate.compare import formats, plots
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.power import chances
 from ablate.compare.statistics.verdicts import judged
-from ablate.compare.table.study_table import every_test
+from ablate.compare.table.full_table import every_test
 from ablate.config.metrics import PERPLEXITY
 from ablate.engine import reading
 from ablate.store import study_record
@@ -72,9 +72,9 @@ def in_one_line(text: str) -> str:
 @pytest.mark.parametrize(
     ("num", "header"),
     [
-        (1, "1 search an arm, confirmed on 3 seeds, paired by seed"),
-        (2, "2 searches an arm, each confirmed on 3 seeds, paired by seed"),
-        (3, "3 searches an arm, each confirmed on 3 seeds, paired by search"),
+        (1, "1 search an arm, confirmed on 3 paired seeds"),
+        (2, "2 searches an arm, each confirmed on 3 paired seeds"),
+        (3, "3 searches an arm, each confirmed on 3 paired seeds (a pair is a search)"),
     ],
 )
 def test_the_header_names_searches_and_seeds(by_hand, num, header):
@@ -83,7 +83,7 @@ def test_the_header_names_searches_and_seeds(by_hand, num, header):
 
 def test_of_arms_as_listed_it_names_seeds_alone(by_hand):
     study = by_hand({"base": [4.0, 4.1, 4.2], "other": [3.9, 4.0, 4.2]})
-    assert "3 seeds, paired · base arm base" in written(summary_of(study))
+    assert "3 paired seeds · base arm base" in written(summary_of(study))
 
 
 def test_searches_are_counted_as_such_in_what_would_decide(by_hand):

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-import pytest
-from scipy import stats
-
 from ablate.compare.judged import Judged
-from ablate.compare.statistics.paired import t_interval
-from ablate.compare.table.study_table import study_table
-from ablate.config.metrics import Metric
 from ablate.store.study_record import SearchRecord
 from tests.support.tables import written
 
@@ -123,28 +116,3 @@ def test_a_search_that_is_not_over_has_found_nothing(by_hand):
     study = searched(by_hand, rows={"optimizer.rate": "Learning rate"}, chosen=None, ended=False)
     summary = Judged(study.record, study.journals)
     assert summary.found == {} and "Settings found" not in written(summary)
-
-
-ACCURACY = Metric("judge.accuracy", better="higher", scale="linear", factor=100)
-
-
-def test_further_metrics_have_differences_and_no_verdict(by_hand):
-    study = by_hand({"base": BASE, "other": OTHER})
-    values = {"base": (0.50, 0.52, 0.51, 0.50, 0.53), "other": (0.60, 0.61, 0.63, 0.58, 0.64)}
-    for arm, shares in values.items():
-        for index, share in enumerate(shares):
-            trial = study.journals[f"{arm}-{index}"]
-            both = {ACCURACY.key("valid"): share, ACCURACY.key("test"): share}
-            study.end(trial.trial.id, "completed", metrics={**trial.outcome.metrics, **both})
-    study.record_fields = {"columns": (ACCURACY,)}
-    summary = Judged(study.record, study.journals)
-    (shift,) = summary.arm("other").further
-    deltas = 100 * np.subtract(values["other"], values["base"])
-    assert shift is not None
-    assert shift.delta == pytest.approx(deltas.mean())
-    low, high = stats.t.interval(0.95, 4, deltas.mean(), stats.sem(deltas))
-    assert shift.interval == pytest.approx((low, high)) == t_interval([*deltas])
-    assert summary.arm("base").further == (None,)
-    table = study_table(summary)
-    assert any("Further metrics" in note and "no verdict" in note for note in table.notes)
-    assert table.headings.index("Δ judge.accuracy [95%]") > 0

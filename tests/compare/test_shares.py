@@ -9,7 +9,7 @@ from ablate.compare.formats import csv as as_csv
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.shares import exact_interval, share_better
 from ablate.compare.table import numbers
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.config.metrics import RANK
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ablate.compare.judged import Judged
-from ablate.compare.table.study_table import every_test
+from ablate.compare.table.full_table import every_test
 from ablate.store.study_record import ArmRecord
 from tests.support.golden import golden
 from tests.support.tables import written
@@ -53,18 +53,21 @@ def shown(study, **options) -> str:
 
 
 def test_a_table_says_where_its_seeds_start_if_not_at_the_first(by_hand):
-    assert "\n5 seeds from 13 on, paired · " in shown(study_of(by_hand, first_seed=13))
-    assert "\n5 seeds, paired · " in shown(study_of(by_hand))
+    assert "grammar, 5 paired seeds from 13 on, " in shown(
+        study_of(by_hand, first_seed=13), short=True
+    )
+    assert "grammar, 5 paired seeds, " in shown(study_of(by_hand), short=True)
 
 
 def golden_text(by_hand) -> str:
     whole, holed = study_of(by_hand), with_holes(by_hand)
     texts = (
-        shown(whole),
-        shown(whole, width=130),
+        shown(whole, short=True),
+        shown(whole, short=True, width=130),
+        shown(holed, short=True),
+        shown(holed, short=True, width=72, unicode=False),
+        shown(holed, short=True, form="markdown"),
         shown(holed),
-        shown(holed, width=72, unicode=False),
-        shown(holed, form="markdown"),
     )
     return ("\n\n" + "=" * 100 + "\n\n").join(texts) + "\n"
 
@@ -79,10 +82,42 @@ def test_the_table_is_the_golden_one(by_hand):
 @pytest.mark.parametrize("unicode", [True, False])
 def test_it_fits_the_width(by_hand, width, unicode):
     study = with_holes(by_hand)
-    text = shown(study, width=width, unicode=unicode)
-    assert max(len(line) for line in text.splitlines()) <= width
-    if not unicode:
-        assert text.isascii()
+    for short in (True, False):
+        text = shown(study, width=width, unicode=unicode, short=short)
+        assert max(len(line) for line in text.splitlines()) <= width
+        assert unicode or text.isascii()
+
+
+def test_the_drawing_gives_way_first_and_then_the_parameters(by_hand):
+    study = study_of(by_hand)
+    wide, narrow = (shown(study, width=width, short=True) for width in (100, 76))
+    assert "━" in wide and "params" in wide
+    assert "━" not in narrow and "params" in narrow
+    narrowest = shown(study, width=64, short=True)
+    assert "params " not in narrowest and "verdict" in narrowest and "test" in narrowest
+
+
+def test_ten_arms_take_25_lines(by_hand):
+    """With lost seeds, arms that still improve, a paper, and a note of the study's own."""
+    losses = {"base": [4.1 + seed for seed in SEEDS]}
+    draws = random.Random(5)
+    for number in range(9):
+        change = draws.choice((0.0, 0.02, -0.05))
+        losses[f"arm {number}"] = [
+            round(4.1 + change + seed + draws.uniform(-0.01, 0.01), 4) for seed in SEEDS
+        ]
+    study = by_hand(losses)
+    arms = tuple(
+        ArmRecord(name=name, published={"test": 60.0 + n}) for n, name in enumerate(losses)
+    )
+    notes = (
+        "Settings were chosen by the base arm alone, on seed 1, before any other was trained.",
+    )
+    study.record_fields = {"arms": arms, "notes": notes, "changed": "seeds=5"}
+    study.end("arm 3-1", "diverged")
+    text = shown(study, width=100, short=True)
+    assert "Lost: arm 3 1 of 5 (1 diverged)." in text and "The paper" in text
+    assert len(text.splitlines()) <= 25, text
 
 
 def test_no_column_is_left_out(by_hand):
@@ -108,16 +143,6 @@ def test_holes_are_said_in_the_table(by_hand):
     assert "(15,0,0,5): 4 of 5 (1 failed)" in text
     assert "4/5" in text
     assert "INCOMPLETE" not in shown(study_of(by_hand))
-
-
-def test_an_interval_that_excludes_0_without_a_verdict_is_explained(by_hand):
-    """Each difference is decided by itself, and neither is after a correction for two."""
-    losses = {"base": [4.0, 4.0, 4.0], "a": [3.9, 3.925, 3.945], "b": [4.1, 4.075, 4.055]}
-    alone = by_hand({name: losses[name] for name in ("base", "b")})
-    both = by_hand(losses)
-    note = "Undecided although the interval excludes 0: {}. Verdicts are corrected"
-    assert note.format("a, b") in " ".join(written(Judged(both.record, both.journals)).split())
-    assert "Undecided although" not in written(Judged(alone.record, alone.journals))
 
 
 def test_tokens_are_those_of_one_seed(by_hand):

@@ -8,7 +8,7 @@ import pytest
 
 from ablate import Arm, Metric, Scale, Study, run, setting, table, task
 from ablate.compare.formats import text
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.config import tasks
 from ablate.store.outcome import Status
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ablate.compare.study_summary import open_study
-from ablate.compare.table.study_table import study_table
+from ablate.compare.table.full_table import full_table as study_table
 from ablate.errors import StudyError
 from ablate.results.copied import copied_from
 from ablate.results.verdict import Verdict
@@ -88,7 +88,7 @@ def test_below_three_searches_there_is_no_verdict(workspace, space):
     summary = open_study(workspace.store, "q@listed")
     assert summary.arm("two").comparison.verdict == Verdict.WITHHELD
     notes = " ".join(study_table(summary).cautions)
-    assert "its settings were found by 1 search of search" in notes
+    assert "the settings were found by 1 search of search" in notes
 
 
 def listed_by_hand(workspace, **changes) -> Study:

@@ -33,6 +33,8 @@ class Column:
     names: bool = False  # names its row, with the other such columns; none: `text.py` finds them
     first: int = 0  # of a table that is split, 1: in its first part; 2: there if there is room
     apart: bool = False  # of a table that is split: in a part with other such columns alone
+    drawn: bool = False  # its cells are `Drawn`: only text and HTML have it
+    spare: int = 0  # left out where a line of text is too narrow: 1 first; 0: never
 
     def about(self, part: Callable[[Any], Any]) -> Column:
         """The column for a table whose rows hold its subject as a part, or None."""
@@ -52,6 +54,16 @@ class Best:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A difference with its interval, to be drawn on an axis from -reach to reach."""
+
+    reach: float
+    unit: str
+    centre: float | None = None  # none: the row that others are compared with
+    ends: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
 class Table:
     """Columns and rows, and what is written around them. A cell is a value or a `Best`."""
 
@@ -62,10 +74,24 @@ class Table:
     settings: Sequence[str] = ()  # above the rows
     below: Sequence[str] = ()  # results that are not rows, right below these
     warnings: Sequence[str] = ()  # to be seen before any number is believed
+    answer: Sequence[str] = ()  # what the rows say
     notes: Sequence[str] = ()  # how to read the table
     cautions: Sequence[str] = ()
     further: Sequence[Table] = ()  # smaller tables, below the notes
     reference: str = ""  # leads back to the trials behind the table
+
+    def rows_alone(self) -> Table:
+        """The table without a word around it."""
+        return Table(self.columns, self.rows)
+
+    def without_drawings(self) -> Table:
+        """The table for a format that has only text and numbers."""
+        return self.only([i for i, column in enumerate(self.columns) if not column.drawn])
+
+    def only(self, chosen: Sequence[int]) -> Table:
+        """The table with these of its columns."""
+        rows = [[row[i] for i in chosen] for row in self.rows]
+        return replace(self, columns=[self.columns[i] for i in chosen], rows=rows)
 
     @property
     def headings(self) -> list[str]:
@@ -75,7 +101,7 @@ class Table:
     def small_print(self, mark: str) -> list[str]:
         """The notes of this table and of the tables below it; `mark` is given to the best cell."""
         further = (note for table in self.further for note in table.notes)
-        notes = [*self.below, *self.notes, *self.cautions, *further]
+        notes = [*self.below, *self.answer, *self.notes, *self.cautions, *further]
         return [note.replace(BEST, mark) for note in notes]
 
 
@@ -112,7 +138,7 @@ def table_of_values(headings: Sequence[str], rows: Sequence[Sequence[Any]], **mo
 
 def text_of(cell: Any) -> str:
     """A cell as text: numbers to six digits, nothing for None."""
-    if cell is None:
+    if cell is None or isinstance(cell, Drawn):
         return ""
     if isinstance(cell, Best):
         return cell.text

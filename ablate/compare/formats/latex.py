@@ -23,6 +23,7 @@ _TEX = {char: f"\\{char}" for char in "&%$#_{}"} | dict(
 
 def write(table: Table) -> str:
     """A table without a title is a tabular alone, or several."""
+    table = table.without_drawings()
     needs = "% needs \\usepackage{booktabs}"
     if not table.title:
         return "\n".join([needs, *_tabulars(table)])

@@ -11,13 +11,23 @@ from ablate.compare.text.plain import printable
 
 def write(table: Table) -> str:
     """Return the table in Markdown, its notes as lists."""
+    table = table.without_drawings()
     reference = [table.reference] if table.reference else []
     sections = [
         [f"### {_escaped(table.title)}"] if table.title else [],
         [_escaped(table.question)] if table.question else [],
         _listed(table.settings),
         _grid(table),
-        _listed([*table.below, *table.warnings, *table.notes, *table.cautions, *reference]),
+        _listed(
+            [
+                *table.answer,
+                *table.below,
+                *table.warnings,
+                *table.notes,
+                *table.cautions,
+                *reference,
+            ]
+        ),
     ]
     for other in table.further:
         title = [f"#### {_escaped(other.title)}"] if other.title else []

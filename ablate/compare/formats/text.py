@@ -1,8 +1,9 @@
 """Plain text for a terminal: aligned columns, as wide as the terminal, with or without Unicode.
 
-Nothing is left out, and no word or number is broken. What does not fit is laid out otherwise: texts
-wrap; then a table is split into parts below each other, each with every column that names the rows;
-and where even these and one more column are too wide, every row is a list of its values.
+No word or number is broken. What does not fit is laid out otherwise: drawings and columns that say
+so give way; texts wrap; then a table is split into parts below each other, each with every column
+that names the rows; and where even these and one more column are too wide, every row is a list of
+its values.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
-from ablate.compare.formats import BEST, Best, Column, Table, text_of
+from ablate.compare.formats import BEST, Best, Column, Drawn, Table, text_of
+from ablate.compare.text.drawing import axis, drawn
 from ablate.compare.text.plain import display_width, paragraph, printable
 
 WIDTH = 100  # of files and pipes
@@ -22,6 +25,7 @@ LEAST, MOST = 60, 200  # of terminals
 UNLIMITED = 10_000  # columns where programs read a line as a whole
 MARK = "*"
 GAP = "  "
+NARROW, BROAD = 13, 25  # columns of a drawing
 COMFORTABLE = 16  # a table is split before a column that wraps is narrower than this
 
 
@@ -41,16 +45,15 @@ def write(table: Table, width: int | None = None, unicode: bool = True) -> str:
         return [x for text in marked for x in paragraph(printable(text, unicode), width, GAP)]
 
     rule = "─" if unicode and table.title else "-"
-    further = (_as_text(other, unicode) for other in table.further)
+    further = (_fitted(_as_text(other, unicode), width, unicode) for other in table.further)
     sections = [
-        wrapped([table.title, table.question]),
-        wrapped(table.settings),
+        wrapped([": ".join(filter(None, [table.title, table.question])), *table.settings]),
         [
-            *_lines(_as_text(table, unicode), width, rule),
+            *_lines(_fitted(_as_text(table, unicode), width, unicode), width, rule),
             *wrapped(table.below),
             *wrapped(table.warnings),
         ],
-        wrapped([*table.notes, *table.cautions]),
+        wrapped([*table.answer, *table.notes, *table.cautions]),
         *(
             [*wrapped([other.title]), *_lines(other, width, rule), *wrapped(other.notes)]
             for other in further
@@ -84,12 +87,42 @@ def _as_text(table: Table, unicode: bool = True) -> Table:
     def heading(text: str) -> str:
         return "\n".join(printable(line, unicode) for line in text.split("\n"))
 
-    def cell(value: object) -> str:
+    def cell(value: object) -> Any:
+        if isinstance(value, Drawn):
+            return value
         mark = MARK if isinstance(value, Best) else ""
         return mark + printable(text_of(value), unicode)
 
     columns = [replace(column, heading=heading(column.heading)) for column in table.columns]
     return replace(table, columns=columns, rows=[[*map(cell, row)] for row in table.rows])
+
+
+def _fitted(table: Table, width: int, unicode: bool) -> Table:
+    """The table with drawings as wide as there is room, or without them and what else gives way."""
+    texts = table.without_drawings()
+    at = next((i for i, column in enumerate(table.columns) if column.drawn), None)
+    if at is not None and (room := width - _natural_width(texts) - len(GAP)) >= NARROW:
+        return _with_drawings(table, at, min(room, BROAD), unicode)
+    spare = sorted(column.spare for column in texts.columns if column.spare)
+    for first in spare:
+        if _natural_width(texts) > width:
+            texts = texts.only([i for i, c in enumerate(texts.columns) if c.spare != first])
+    return texts
+
+
+def _natural_width(table: Table) -> int:
+    widths = _widths(table)
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _with_drawings(table: Table, at: int, room: int, unicode: bool) -> Table:
+    """The table with the drawings of one column, in so many characters."""
+    num = room - 1 + room % 2  # odd: 0 is in the middle
+    rows = [[*row[:at], drawn(row[at], num, unicode), *row[at + 1 :]] for row in table.rows]
+    heading = axis(table.rows[0][at], num, unicode) if table.rows else ""
+    columns = [*table.columns]
+    columns[at] = replace(columns[at], heading=heading)
+    return replace(table, columns=columns, rows=rows)
 
 
 def _lines(table: Table, width: int, rule: str) -> list[str]:
@@ -99,7 +132,7 @@ def _lines(table: Table, width: int, rule: str) -> list[str]:
     parts = _parts(table, width)
     if parts is None:
         return [*_listed(table, width, rule)]
-    laid_out = [_part(_only(table, part), width, rule) for part in parts]
+    laid_out = [_part(table.only(part), width, rule) for part in parts]
     return [line for i, part in enumerate(laid_out) for line in ([""] if i else []) + part]
 
 
@@ -158,11 +191,6 @@ def _telling_apart(table: Table) -> list[int]:
 
 def _fits(least: Sequence[int], columns: Iterable[int], width: int) -> bool:
     return sum(least[i] + len(GAP) for i in columns) - len(GAP) <= width
-
-
-def _only(table: Table, part: Sequence[int]) -> Table:
-    rows = [[row[i] for i in part] for row in table.rows]
-    return replace(table, columns=[table.columns[i] for i in part], rows=rows)
 
 
 def _part(table: Table, width: int, rule: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from ablate.compare.formats import Table
@@ -59,7 +59,16 @@ class Progress:
     text: str
 
 
-Part = Grid | Text | Drawing | Picture
+@dataclass(frozen=True)
+class Folded:
+    """Paragraphs behind a line that unfolds them."""
+
+    kind: ClassVar = "folded"
+    line: str
+    texts: Sequence[str]
+
+
+Part = Grid | Text | Drawing | Picture | Folded
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,16 @@ def table_parts(table: Table) -> Iterator[Part]:
     """A table with all that surrounds it."""
     yield from [Text(table.question)] if table.question else []
     yield from (Text(warning, "warning") for warning in table.warnings)
+    yield from (Text(text) for text in table.answer)
     yield Grid(table)
     yield from (Grid(other, other.title) for other in table.further)
-    yield from small([*table.settings, *table.small_print("bold")])
+    yield from small([*table.settings, *replace(table, answer=()).small_print("bold")])
     yield from [Text(table.reference, "code")] if table.reference else []
+
+
+def made_parts(table: Table) -> Iterator[Part]:
+    """Every column and everything that is said of a table, folded up."""
+    yield Grid(table, folded="Every column")
+    for other in table.further:
+        yield Grid(other, folded=other.title or other.headings[0])
+    yield Folded("How these numbers were made", [*table.settings, *table.small_print("bold")])

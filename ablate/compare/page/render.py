@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.compare.formats import Best, Table, text_of
+from ablate.compare.page.drawn import as_html
 from ablate.compare.page.parts import Drawing, Part, Picture, Progress, Section
 from ablate.compare.plots import interactive, static
 from ablate.compare.plots.geometry import height, least_width, most_width
@@ -103,6 +104,6 @@ def _address(svg: str) -> str:
 def _cells(row: Sequence[Any], table: Table) -> Iterator[tuple[str, str, bool]]:
     """Each cell's class, text, and whether it is the best; quicker here than in the template."""
     for index, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-        text = text_of(cell)
-        kind = "long" if len(text) > LONG else "left" if column.left and index else ""
+        text = as_html(cell)
+        kind = "long" if len(text_of(cell)) > LONG else "left" if column.left and index else ""
         yield kind, text, isinstance(cell, Best)

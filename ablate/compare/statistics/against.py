@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
-from ablate.compare.statistics import equivalence
+from ablate.compare.statistics import anytime, equivalence
 from ablate.compare.statistics import looks as over_time
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.family import Family
@@ -112,17 +112,16 @@ class Judge:
         open_ = verdict == Verdict.UNDECIDED and not reason and difference.spread
         # Over several looks, the level of the next one depends on those before.
         open_ = open_ and self.looks.is_one
-        interval, is_cut = None, False
-        if difference.interval is not None:
-            # Sorted, since of a metric that is better if higher, a lower loss is the higher end.
-            low, high = sorted(map(self.metric.change, difference.interval))
-            interval = within((low, high), possible)
-            is_cut = interval != (low, high)
+        bounds = self.interval(difference, reason, family)
+        shown = self.metric.changes(bounds)
+        interval = shown and within(shown, possible)
         return Comparison(
             difference=difference,
             delta=self.metric.change(difference.mean),
             interval=interval,
-            is_cut=is_cut,
+            is_cut=interval != shown,
+            bounds=bounds,
+            coverage=1 - (self.alpha if withheld else self.alpha / family),
             p_holm=None if reason.endswith(TO_RUN) and self.looks.is_one else p_holm,
             verdict=verdict,
             reason=reason,
@@ -130,6 +129,20 @@ class Judge:
             level=self.alpha / family if open_ else None,
             helps=verdict.favours,
         )
+
+    def interval(
+        self, difference: Difference, reason: str, family: int
+    ) -> tuple[float, float] | None:
+        """The interval of losses that agrees with the verdict; none where there can be no verdict.
+
+        Whoever watches results as they come in sees the one that holds at any time.
+        """
+        level = self.alpha / family
+        if self.replication.of_settings_found:
+            return difference.interval
+        if reason.endswith("to run"):
+            return anytime.interval(difference.deltas, level)
+        return None if reason else over_time.deciding_interval(difference, self.looks, level)
 
     def _within(self, difference: Difference, family: int) -> str:
         """The margin as people read it, if the tests find a smaller difference."""

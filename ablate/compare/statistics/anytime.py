@@ -42,13 +42,13 @@ def _e_value(t: Any, num: Any, size: float) -> Any:
 
 def p_value(deltas: Sequence[float]) -> float | None:
     """p at any time, from the largest evidence at any number of pairs; None if there is no test."""
-    return min(tests(deltas), default=(None, 0.0))[0]
+    return min(tests(deltas), default=(None, 0))[0]
 
 
-def tests(deltas: Sequence[float]) -> list[tuple[float, float]]:
-    """What p would be from each number of pairs alone, and the mean that it is about."""
+def tests(deltas: Sequence[float]) -> list[tuple[float, int]]:
+    """What p would be from each number of pairs alone, and this number."""
     return [
-        (min(1.0, float(1 / e_value(t, num))), mean(deltas[:num]))
+        (min(1.0, float(1 / e_value(t, num))), num)
         for num in range(MIN_PAIRS, len(deltas) + 1)
         if (t := _t(deltas[:num])) is not None
     ]

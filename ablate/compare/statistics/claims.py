@@ -62,10 +62,7 @@ class Claim:
     @property
     def shown_ours(self) -> str:
         """Our difference as tables show it, with its interval."""
-        ends = None
-        if self.ours.interval is not None:
-            low, high = sorted(map(self.metric.change, self.ours.interval))
-            ends = low, high
+        ends = self.metric.changes(self.ours.interval)
         return changed(self.metric, self.metric.change(self.ours.mean), ends, self.metric.digits)
 
     @property

@@ -145,7 +145,18 @@ class _Tests:
         p, verdict = self.corrected[rung, arm], own.verdict
         if not own.reason:
             verdict = self.judge.read(paired.verdict(own.difference, p, self.judge.alpha))
-        return replace(own, p_holm=p, verdict=verdict, within="", level=None, helps=verdict.favours)
+        bounds = self.judge.interval(own.difference, own.reason, self.family)
+        return replace(
+            own,
+            interval=self.judge.metric.changes(bounds),
+            bounds=bounds,
+            coverage=1 - self.judge.alpha / self.family,
+            p_holm=p,
+            verdict=verdict,
+            within="",
+            level=None,
+            helps=verdict.favours,
+        )
 
     def of_lines(self, arm: str) -> dict[str, LineTest]:
         """The tests of an arm over all rungs."""

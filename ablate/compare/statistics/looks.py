@@ -13,6 +13,9 @@ failures cost some pairs, the looks' p's are still exact, and only how they hang
 
 An interval is the t interval at the level that decides a single comparison. All intervals of the
 planned looks then cover the truth together, in 95% of studies.
+
+`deciding_interval` agrees with the test, however many looks there are: it excludes 0 where p is at
+most its level, and nowhere else. A table has this one, at each comparison's share of the error.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ from scipy import special
 
 from ablate.compare.statistics import anytime
 from ablate.compare.statistics.paired import MIN_PAIRS, Difference, t_interval, t_test
-from ablate.results.spread import mean
 from ablate.store.looks import Looks
 
 NUM_DRAWS = 200_000
@@ -49,22 +51,34 @@ def over_looks(
     else:
         interval = anytime.interval(difference.deltas, alpha)
         tests = anytime.tests(difference.deltas)
-    p, deciding = min(tests, default=(None, difference.mean))
+    p, num = min(tests, default=(None, None))
     if p is not None and looks.are_several:
         p = p_over(p, looks.planned)
-    return replace(difference, interval=interval, p=p, mean_of_p=deciding)
+    return replace(difference, interval=interval, p=p, num_of_p=num)
 
 
 def _tests_of_planned(
     difference: Difference, pairs: Sequence[int], looks: Looks
-) -> list[tuple[float, float]]:
-    """The p of the t-test at each look that was made, and the mean that it tests."""
+) -> list[tuple[float, int]]:
+    """The p of the t-test at each look that was made, and the number of its pairs."""
     tests = []
     for num in looks.made:
         deltas = [d for d, pair in zip(difference.deltas, pairs, strict=True) if pair < num]
         p = t_test(deltas) if len(deltas) >= MIN_PAIRS else None
-        tests += [] if p is None else [(p, mean(deltas))]
+        tests += [] if p is None else [(p, len(deltas))]
     return tests
+
+
+def deciding_interval(
+    difference: Difference, looks: Looks, level: float
+) -> tuple[float, float] | None:
+    """The interval over all pairs; where an earlier look decided, over the pairs of that one."""
+    if difference.p is None:
+        return None
+    deltas = difference.tested if difference.p <= level else difference.deltas
+    if looks.are_several:
+        return t_interval(deltas, largest_p(level, looks.planned))
+    return t_interval(deltas, level) if looks.is_one else anytime.interval(deltas, level)
 
 
 def p_over(smallest: float, planned: Sequence[int]) -> float:
@@ -75,6 +89,13 @@ def p_over(smallest: float, planned: Sequence[int]) -> float:
     null = smallest_p_values(tuple(planned))
     as_small = int(np.searchsorted(null, smallest, side="right"))
     return min(1.0, len(planned) * smallest, (1 + as_small) / (1 + len(null)))
+
+
+def largest_p(level: float, planned: Sequence[int]) -> float:
+    """The largest p of a single t-test of which `p_over` is at most `level`."""
+    null = smallest_p_values(tuple(planned))
+    of_draws = int(level * (1 + len(null))) - 1
+    return max(level / len(planned), float(null[of_draws]) if of_draws >= 0 else 0.0)
 
 
 def level(alpha: float, planned: Sequence[int]) -> float:

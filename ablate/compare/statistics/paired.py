@@ -55,8 +55,12 @@ class Difference:
     interval: tuple[float, float] | None  # t
     # Paired t, two-sided, before Holm. None below three pairs, without a spread, or if untested.
     p: float | None
-    # The mean of the pairs that gave p, if a look before the last gave it: it has the direction.
-    mean_of_p: float | None = None
+    num_of_p: int | None = None  # the first pairs that gave p, if looks were several
+
+    @property
+    def tested(self) -> tuple[float, ...]:
+        """The pairs that gave p: their mean has its direction."""
+        return self.deltas[: self.num_of_p]
 
     @property
     def num_pairs(self) -> int:
@@ -108,8 +112,7 @@ def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 
         return Verdict.UNDECIDED
     if p_holm > alpha or difference.mean == 0:
         return Verdict.UNDECIDED
-    decides = difference.mean if difference.mean_of_p is None else difference.mean_of_p
-    return Verdict.BETTER if decides < 0 else Verdict.WORSE
+    return Verdict.BETTER if mean(difference.tested) < 0 else Verdict.WORSE
 
 
 def t_interval(deltas: Sequence[float], alpha: float = 0.05) -> tuple[float, float] | None:

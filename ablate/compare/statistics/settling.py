@@ -7,6 +7,7 @@ difference is of this number of epochs. It is a note, and no test.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.figures import changed
@@ -24,9 +25,33 @@ def note(
     record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
 ) -> Iterator[str]:
     """The compared arms whose last epochs, and their base's, improved by much of the difference."""
+    told, metric = [], record.metric
+    for each in unsettled(record, arms, journals):
+        own, other = _named(each.arm, metric, each.own), _named(each.other, metric, each.theirs)
+        told.append(f"{own}, {other}; their difference is {_shown(metric, each.apart)}")
+    if told:
+        more = len(told) - MOST_NAMED
+        noun = "arm" if more == 1 else "arms"
+        left = f". {more} more {noun} likewise" if more > 0 else ""
+        yield f"Still improving, in the last epoch: {'. '.join(told[:MOST_NAMED])}{left}."
+
+
+class Unsettled(NamedTuple):
+    """An arm and the one that it is compared with, and what the last epoch changed of each."""
+
+    arm: ArmSummary
+    other: ArmSummary
+    own: float
+    theirs: float
+    apart: float
+
+
+def unsettled(
+    record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
+) -> Iterator[Unsettled]:
+    """The compared arms whose last epochs, and their base's, improved by much of the difference."""
     by_name, metric = {arm.name: arm for arm in arms}, record.metric
-    told = []
-    for arm in arms:
+    for arm in by_name.values():
         other = by_name.get(arm.against or record.base_arm)
         if arm.comparison is None or other is None:
             continue
@@ -35,15 +60,7 @@ def note(
             continue
         apart = arm.comparison.difference.mean
         if max(0.0, -own) + max(0.0, -theirs) > SHARE * abs(apart):
-            told.append(
-                f"{_named(arm, metric, own)}, {_named(other, metric, theirs)}; "
-                f"their difference is {_shown(metric, apart)}"
-            )
-    if told:
-        more = len(told) - MOST_NAMED
-        noun = "arm" if more == 1 else "arms"
-        left = f". {more} more {noun} likewise" if more > 0 else ""
-        yield f"Still improving, in the last epoch: {'. '.join(told[:MOST_NAMED])}{left}."
+            yield Unsettled(arm, other, own, theirs, apart)
 
 
 def last_epoch(arm: ArmSummary, journals: Mapping[str, Journal], metric: Metric) -> float | None:

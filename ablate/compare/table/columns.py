@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from ablate.compare.formats import Best, Column
 from ablate.compare.judged import Judged
@@ -29,14 +29,13 @@ def arm_columns(summary: Judged) -> list[Column]:
     tests = {column.name: column for column in compared}
     p_columns = [tests["p_holm"], tests["p_sign_flip"]]
     return [
-        *_name_columns(summary),
+        *name_columns(summary),
         *([] if all(arm.counts.whole for arm in summary.arms) else [Column("n", _completed)]),
         *([Column("params", lambda arm: count(arm.num_parameters))] if sized else []),
         *(_split_column(split, summary, digits) for split in splits),
         *(
-            column
+            other_metric(index, metric, summary)
             for index, metric in enumerate(summary.record.columns)
-            for column in _other_metric(index, metric, summary)
         ),
         *([_floor_column(summary)] if summary.floor else []),
         Column(_delta_heading(summary), lambda arm: delta(arm, summary.metric, digits), first=1),
@@ -46,7 +45,7 @@ def arm_columns(summary: Judged) -> list[Column]:
     ]
 
 
-def _name_columns(summary: Judged) -> list[Column]:
+def name_columns(summary: Judged) -> list[Column]:
     """The arm's name; of a factorial a column for each factor, where these are narrower."""
     levels = {arm.name: _as_named(arm) for arm in summary.record.arms}
     named = all(name == combination(own) for name, own in levels.items())
@@ -83,6 +82,13 @@ def columns_of_tests(summary: Judged) -> list[Column]:
         Column(name="paired_by", of=lambda _: replication.unit),  # no heading: for programs alone
         delta.about(attrgetter("difference.mean")),
         Column(interval_heading(summary), partial(_possible_ends, metric), _interval),
+        *(
+            Column(name=f"table_{end}_{scale}", of=itemgetter(at)).about(
+                partial(_possible_ends, metric)
+            )
+            for at, end in enumerate(("low", "high"))
+        ),
+        Column(name="table_coverage", of=attrgetter("coverage")),
         Column(name=f"low_{scale}", of=lambda interval: ends(interval)[0]).about(interval),
         Column(name=f"high_{scale}", of=lambda interval: ends(interval)[1]).about(interval),
         Column(name="interval_of", of=lambda _: interval_of),
@@ -112,12 +118,11 @@ def _in_nats(difference: float) -> str:
 
 
 def _possible_ends(metric: Metric, comparison: Comparison) -> tuple[float, float] | None:
-    """The interval on the metric's scale; the part that is possible."""
+    """The interval of the whole table on the metric's scale; the part that is possible."""
     if comparison.is_cut and comparison.interval:
         low, high = comparison.interval
         return low / metric.factor, high / metric.factor
-    interval = comparison.difference.interval
-    return interval and metric.natural_interval(interval)
+    return comparison.bounds and metric.natural_interval(comparison.bounds)
 
 
 def _interval(interval: tuple[float, float]) -> str:
@@ -134,25 +139,20 @@ def _split_column(split: str, summary: Judged, digits: int) -> Column:
     return Column(summary.shown_split if decides else split, cell, first=2 if decides else 0)
 
 
-def _other_metric(index: int, metric: Metric, summary: Judged) -> list[Column]:
-    """A further metric on the split that decides, and its differences if there are any."""
-    split = summary.split if metric.of == SPLIT else metric.of
+def other_metric(index: int, metric: Metric, summary: Judged) -> Column:
+    """A further metric on the split that decides."""
+    split = split_of(metric, summary)
 
     def cell(arm: ArmSummary) -> str:
         return mean_and_spread(arm.others[index].cells.get(split), metric.digits)
 
-    def shift(arm: ArmSummary) -> str:
-        it = arm.further[index] if arm.further else None
-        empty = "" if arm.is_base else NONE
-        return empty if it is None else changed(metric, it.delta, it.interval, metric.digits)
-
     heading = metric.shown + (f"\n{split}" if metric.of == SPLIT else "")
-    compared = any(arm.further and arm.further[index] for arm in summary.arms)
-    percent = f"[{100 * (1 - summary.alpha):g}%]"
-    return [
-        Column(heading, cell, apart=True),
-        *([Column(f"Δ {metric.shown}\n{percent}", shift, apart=True)] if compared else []),
-    ]
+    return Column(heading, cell, apart=True)
+
+
+def split_of(metric: Metric, summary: Judged) -> str:
+    """The split that decides; of a metric that has no splits, what it is of."""
+    return summary.split if metric.of == SPLIT else metric.of
 
 
 def _floor_column(summary: Judged) -> Column:
@@ -206,9 +206,24 @@ def decimals(summary: Judged) -> int:
 
 
 def interval_heading(summary: Judged) -> str:
-    """`95% interval`, and its subject unless the arms are its subject."""
-    of = summary.replication.interval_of
-    return f"{100 * (1 - summary.alpha):g}% interval{summary.looks.interval_of}{of}"
+    """`98.3% interval`, and its subject unless the arms are its subject."""
+    return (
+        f"{coverage(summary)} interval{summary.looks.interval_of}{summary.replication.interval_of}"
+    )
+
+
+def coverage(summary: Judged) -> str:
+    """How often an interval covers the truth: `98.3%`; `shares of 95%` where a ledger gave them."""
+    effects = summary.effects.effects if summary.effects else ()
+    compared = [arm.comparison for arm in summary.arms if arm.comparison]
+    every = {one.coverage for one in [*compared, *effects]}
+    return percent(every.pop()) if len(every) == 1 else f"shares of {percent(1 - summary.alpha)}"
+
+
+def percent(share: float) -> str:
+    """`95%`, `98.3%`, `99.97%`: as many digits as it takes to be less than 100%."""
+    digits = next(digits for digits in range(1, 16) if float(f"{100 * share:.{digits}f}") < 100)
+    return f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") + "%"
 
 
 def _completed(arm: ArmSummary) -> str:

@@ -74,6 +74,16 @@ def cautions(summary: Judged) -> Iterator[str]:
         yield f"Trained at another cost: {'; '.join(told[:MOST_NAMED])}{left}."
 
 
+def cost_ratio(arm: ArmSummary, summary: Judged) -> float | None:
+    """An arm's operations over those of the arm that it is compared with; tokens, where these are
+    all that is known."""
+    other = next((one for one in summary.arms if one.name == compared_with(arm, summary)), None)
+    if other is None:
+        return None
+    pairs = ((arm.operations, other.operations), (arm.tokens, other.tokens))
+    return next((own / theirs for own, theirs in pairs if own and theirs), None)
+
+
 def _difference(arm: ArmSummary, other: ArmSummary) -> str:
     """`62% more tokens, 20% more operations`; empty if neither differs by a tenth."""
     pairs = {"tokens": (arm.tokens, other.tokens), "operations": (arm.operations, other.operations)}

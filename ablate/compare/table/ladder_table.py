@@ -13,9 +13,8 @@ from ablate.compare.statistics.equivalent import FAR, Equivalent
 from ablate.compare.statistics.ladder import BEYOND, LARGEST, SLOPE, OverRow, OverRungs, RungRow
 from ablate.compare.statistics.trend import Hold, Trend
 from ablate.compare.table import columns as shown
-from ablate.compare.table.notes import about_unclear
 from ablate.compare.table.rows import Comparison
-from ablate.compare.text.figures import NONE, count
+from ablate.compare.text.figures import NONE, changed, count
 from ablate.store.replication import counted, plural
 from ablate.store.study_record import study_key
 
@@ -36,7 +35,7 @@ def over_rungs_table(found: OverRungs) -> Table:
     """The table for people."""
     first = found.first
     record, percent = first.record, f"[{100 * (1 - first.alpha):g}%]"
-    name = shown.delta_name(first)
+    name, coverage = shown.delta_name(first), shown.percent(1 - first.alpha / max(1, found.family))
     rows = [*found.rows, *found.over]
     columns = [
         Column("rung", lambda row: _rung(row, found), left=True, names=True),
@@ -44,7 +43,7 @@ def over_rungs_table(found: OverRungs) -> Table:
         Column("params", _of_rung(lambda row: count(row.own.num_parameters))),
         Column("compute", _of_rung(lambda row: count(row.compute))),
         Column(first.split, _of_rung(_mean)),
-        Column(f"{name} base, {first.split}\n{percent}", _of_rung(_gain), first=1),
+        Column(f"{name} from base\n[{coverage}]", _of_rung(_gain), left=True, first=1),
         Column(f"base needs\n{percent}", lambda row: needs(row.needed), first=1),
     ]
     if found.over:
@@ -202,7 +201,10 @@ def _mean(row: RungRow) -> str:
 
 
 def _gain(row: RungRow) -> str:
-    return shown.delta(row.own, row.of.metric, shown.decimals(row.of))
+    if row.own.is_base:
+        return "base"
+    gain, digits = row.gain, shown.decimals(row.of)
+    return changed(row.of.metric, gain.delta, gain.interval, digits) if gain else NONE
 
 
 def _reason(row: Row) -> str | None:
@@ -248,13 +250,6 @@ def _warnings(found: OverRungs) -> Iterator[str]:
         yield f"No number says how much compute {against} needs: {problem}."
 
 
-def _unclear(found: OverRungs) -> Iterator[str]:
-    """The gains on which an interval and the corrected test differ."""
-    for row in found.rows:
-        if row.gain and row.gain.unclear:
-            yield f"{row.arm} on {row.rung}"
-
-
 def _notes(found: OverRungs) -> Iterator[str]:
     first = found.first
     units = plural(first.replication.unit)
@@ -272,7 +267,6 @@ def _notes(found: OverRungs) -> Iterator[str]:
             f"Far above, far below: more than {FAR:g} times the compute of the largest rung, or "
             f"less than a {FAR:g}th of the smallest's, so no number is given."
         )
-    yield from about_unclear([*_unclear(found)])
     if unclear := [row.arm for row in found.over if row.unclear]:
         yield (
             f"Over {len(found.rungs)} rungs, an interval of {', '.join(unclear)} excludes 1 "

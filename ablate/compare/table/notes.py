@@ -47,14 +47,14 @@ def settings(summary: Judged) -> Iterable[str]:
     best = f" · best possible {', '.join(floors)}" if floors else ""
     if record.imported:
         yield f"imported from {record.imported}"
-    yield f"{_repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
-    yield from filter(None, [str(summary.looks), *_other_seeds(record)])
+    yield f"{repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
+    yield from filter(None, [str(summary.looks), *other_seeds(record)])
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials and not arm.together])
     if tokens:
         yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
 
 
-def _other_seeds(record: StudyRecord) -> Iterable[str]:
+def other_seeds(record: StudyRecord) -> Iterable[str]:
     """The looks at other seeds that this study was run with before."""
     others = _grouped(
         (str(look.first_seed), str(look.num))
@@ -65,15 +65,23 @@ def _other_seeds(record: StudyRecord) -> Iterable[str]:
         yield f"before these seeds, looked at {', '.join(numbers)} seeds from {first} on"
 
 
-def _repeated(summary: Judged) -> str:
+def repeated(summary: Judged) -> str:
     """The searches and seeds, and which of them are paired."""
     replication, seeds = summary.replication, summary.record.seeds
     if summary.record.imported:
-        return f"{_range_of_seeds(summary)}, paired"
+        return _paired(_range_of_seeds(summary))
     if replication.num_searches is None:
-        return f"{seeds}, paired"
+        return _paired(seeds)
     confirmed = "each confirmed" if replication.num_searches > 1 else "confirmed"
-    return f"{replication.searches} an arm, {confirmed} on {seeds}, paired by {replication.unit}"
+    by = " (a pair is a search)" if replication.by_search else ""
+    return f"{replication.searches} an arm, {confirmed} on {_paired(seeds)}{by}"
+
+
+def _paired(seeds: str) -> str:
+    """`5 paired seeds`; of arms that have different numbers of seeds, not all are."""
+    if " to " in seeds:
+        return f"{seeds}, paired where two arms share one"
+    return seeds.replace(" seed", " paired seed", 1)
 
 
 def _range_of_seeds(summary: Judged) -> str:
@@ -152,21 +160,12 @@ def verdicts(summary: Judged) -> Iterable[str]:
         yield (
             f"Verdicts: paired {summary.looks.test}{over} on {_decides_on(summary)}, "
             f"Holm-corrected over {_family(summary)} at "
-            f"{100 * summary.alpha:g}%, from {MIN_PAIRS} pairs on. Intervals are each row's own."
+            f"{100 * summary.alpha:g}%, from {MIN_PAIRS} pairs on. {_about_intervals(summary)}"
         )
         yield from _about_same(summary)
     yield from _about_looks(summary)
     yield from _about_spread(summary)
     yield from _about_delta(summary)
-    if any(shift for arm in summary.arms for shift in arm.further):
-        yield (
-            "Further metrics have differences with intervals, each row's own, and no verdict: only "
-            f"{summary.metric.shown} was chosen to decide."
-        )
-    if not replication.of_settings_found:
-        yield from about_unclear(
-            [arm.name for arm in summary.arms if arm.comparison and arm.comparison.unclear]
-        )
     elsewhere = shown.elsewhere_noted(summary)
     if elsewhere:
         pairs = _grouped((other, f"'{arm}'") for arm, other in elsewhere.items())
@@ -175,6 +174,15 @@ def verdicts(summary: Judged) -> Iterable[str]:
     yield from _about_undecided(summary)
     if any(arm.best for arm in summary.arms):
         yield f"{BEST}: better than every other arm by the same test, corrected over those."
+
+
+def _about_intervals(summary: Judged) -> str:
+    """What the intervals are of, and the one case in which they and the words differ."""
+    return (
+        "All intervals of the table cover the truth together in "
+        f"{shown.percent(1 - summary.alpha)} of studies; one that contains 0 stands beside a "
+        "verdict where Holm's correction decided other rows first."
+    )
 
 
 def _about_looks(summary: Judged) -> Iterable[str]:
@@ -282,15 +290,6 @@ def cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
         ends = f"{high:g} or less"
     if names:
         yield f"{metric.shown} is {ends}: cut there is the t interval of {', '.join(names)}."
-
-
-def about_unclear(names: Sequence[str]) -> Iterable[str]:
-    """The rows whose interval excludes 0 although the corrected test decided nothing."""
-    if names:
-        yield (
-            f"Undecided although the interval excludes 0: {', '.join(names)}. Verdicts are "
-            "corrected for the number of comparisons, and intervals are not."
-        )
 
 
 def cautions(summary: Judged) -> Iterable[str]:

@@ -20,8 +20,12 @@ class Comparison:
 
     difference: Difference  # of losses: below 0 is better
     delta: float
+    # Of the whole table: it excludes 0 where the test does at its share of the error. None where
+    # the pairs allow no verdict.
     interval: tuple[float, float] | None
     is_cut: bool  # the interval, at the end of what the metric can be
+    bounds: tuple[float, float] | None  # the same of losses, and not cut
+    coverage: float  # of the interval: 0.95 and more
     p_holm: float | None
     verdict: Verdict
     reason: str = ""  # why it is undecided, if not because of the test
@@ -35,11 +39,10 @@ class Comparison:
         return None if self.level is None else power.more_pairs(self.difference.deltas, self.level)
 
     @property
-    def unclear(self) -> bool:
-        """Return whether the interval excludes 0 although the corrected test decided nothing."""
+    def contains_0(self) -> bool:
+        """Return whether the interval leaves room for no difference."""
         low, high = self.interval or (0.0, 0.0)
-        undecided = self.verdict == Verdict.UNDECIDED and not self.reason
-        return undecided and low * high > 0  # both ends on one side
+        return low <= 0 <= high
 
     @property
     def detectable(self) -> float | None:
@@ -51,20 +54,11 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shift:
-    """A difference in a further metric of the study, as `Metric.change` shows it; not tested."""
-
-    delta: float
-    interval: tuple[float, float] | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArmSummary(ArmResult):
     """A row of the table: an arm's results, and how it compares."""
 
     comparison: Comparison | None = None
     best: bool = False  # better than every other arm, and the corrected test says so
-    further: tuple[Shift | None, ...] = ()  # of each of `others`
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,136 +1,90 @@
-"""A study's table as any writer of `ablate.compare.formats` takes it, and the smaller tables below
-it: a factorial's effects, published numbers, every test in full."""
+"""A study's table as people read it first: the question, the arms, the answer, and the few lines
+that change how this table is read. How its numbers were made is in `full_table.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from operator import attrgetter, itemgetter
+import shlex
+from collections.abc import Iterator
+from operator import attrgetter
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.judged import Judged
-from ablate.compare.statistics.verdicts import as_printed
+from ablate.compare.table import care, notes
 from ablate.compare.table import columns as shown
-from ablate.compare.table import notes
-from ablate.compare.table.claimed import claims_table
-from ablate.compare.table.rows import ArmSummary, Effect
-from ablate.compare.table.settings import found_by_searches
-from ablate.compare.table.wins import about_wins
-from ablate.compare.text.figures import NONE, changed
-from ablate.config.metrics import SPLIT
-from ablate.store.replication import plural
+from ablate.compare.table.answer import answer, what_next
+from ablate.compare.table.short_columns import effect_columns, short_columns
+from ablate.compare.text.figures import decimal, duration
 
 
-def study_table(
-    summary: Judged, *, other_scales: Sequence[Table] = (), reference: str = ""
-) -> Table:
-    """A row for each arm; below it effects, published numbers, and the study's other scales."""
-    parts = (
-        _effects(summary),
-        found_by_searches(summary.record, summary.found),
-        *_published(summary),
-        claims_table(summary),
-    )
-    further = [table for table in parts if table is not None]
-    record = summary.record
-    source = ", ".join([record.paper, *record.tables]) if record.paper else ""
+def study_table(judged: Judged, *, reference: str = "") -> Table:
+    """A row for each arm, then the answer; below it a factorial's effects."""
+    effects = _effects(judged)
     return for_people(
-        shown.arm_columns(summary),
-        summary.arms,
-        title=f"{record.key} · {source}" if source else record.key,
-        question=record.question,
-        settings=list(notes.settings(summary)),
-        below=[*notes.ensembles(summary), *notes.run_next(summary)],
-        warnings=[*notes.holes(summary), *notes.at_floor(summary)],
-        notes=list(notes.verdicts(summary)),
-        cautions=list(notes.cautions(summary)),
-        further=[*further, *other_scales],
+        short_columns(judged),
+        judged.arms,
+        title=judged.record.key,
+        question=judged.record.question,
+        settings=[_made_of(judged)],
+        answer=[*answer_sentences(judged)],
+        notes=[*notes_of_this(judged), *filter(None, [how_made(judged)])],
+        further=[] if effects is None else [effects],
         reference=reference,
     )
 
 
-def _effects(summary: Judged) -> Table | None:
+def answer_sentences(judged: Judged) -> Iterator[str]:
+    """The answer and what to run next, as one paragraph."""
+    said = " ".join([*answer(judged), *what_next(judged)])
+    yield from [said] if said else []
+
+
+def notes_of_this(judged: Judged) -> Iterator[str]:
+    """What to know of this very table."""
+    yield from care.changed_or_lost(judged)
+    yield from care.elsewhere(judged)
+    yield from notes.ensembles(judged)
+    yield from care.with_care(judged)
+    yield from care.of_paper(judged)
+
+
+def how_made(judged: Judged) -> str:
+    """The command that shows everything else; results that were judged in Python have none."""
+    record = judged.record
+    command = f"ablate table {shlex.quote(record.key)}"
+    if record.imported:
+        command = "the same command with" if record.command else ""
+    return f"How these numbers were made: {command} --notes" if command else ""
+
+
+def _made_of(judged: Judged) -> str:
+    """Text, seeds, what is measured, and the training that it took."""
+    record = judged.record
+    parts = [f"imported from {record.imported}" if record.imported else record.corpus]
+    parts += [notes.repeated(judged), f"{_measured(judged)}{_best_possible(judged)}"]
+    parts += [f"{duration(judged.seconds)} of training"] if judged.seconds else []
+    return ", ".join(filter(None, parts))
+
+
+def _measured(judged: Judged) -> str:
+    """`test perplexity`; of a metric that people may not know, which way is better."""
+    metric = judged.metric
+    split = "" if judged.record.imported else f"{judged.split} "
+    better = " (higher is better)" if metric.better == "higher" else ""
+    return f"{split}{metric.shown}{better}"
+
+
+def _best_possible(judged: Judged) -> str:
+    best = judged.floor.get(judged.split)
+    return f" (best possible {decimal(best, shown.decimals(judged))})" if best is not None else ""
+
+
+def _effects(judged: Judged) -> Table | None:
     """A factorial's effects and interactions; None for other designs."""
-    effects = summary.effects
+    effects = judged.effects
     if effects is None or not effects.effects:
         return None
-    digits, tests = shown.decimals(summary), shown.columns_of_tests(summary)
-    p_holm = [replace(column, heading="Holm p") for column in tests if column.name == "p_holm"]
-    delta = f"{shown.delta_name(summary)}, {summary.split} [{shown.interval_heading(summary)}]"
     columns = [
-        Column("effect", attrgetter("names"), left=True),
-        Column(delta, lambda e: changed(summary.metric, e.delta, e.interval, digits)),
-        *([] if summary.replication.of_settings_found else p_holm),
-        Column("verdict", _with_reason, left=True, wraps=True, first=1),
+        *effect_columns(judged),
+        Column("verdict", attrgetter("verdict"), left=True, first=1),
     ]
-    return for_people(columns, effects.every, notes=[*effects.readings, *effects.notes])
-
-
-def _with_reason(effect: Effect) -> str:
-    return f"{shown.with_more(effect)}{f' ({effect.reason})' if effect.reason else ''}"
-
-
-def _published(summary: Judged) -> Iterator[Table]:
-    """Our numbers next to the paper's: a table for each metric and split that the paper has."""
-    for index, metric in enumerate((summary.metric, *summary.record.columns)):
-        for split in metric.splits:
-            arms = [arm for arm in summary.arms if split in arm.every[index].published]
-            if arms:
-                name = split  # the deciding metric is the table's unit and needs no name
-                if index:
-                    name = f"{metric.shown}, {split}" if metric.of == SPLIT else metric.shown
-                yield for_people(_next_to_paper(summary, name, index, split), arms)
-
-
-def _next_to_paper(summary: Judged, name: str, index: int, split: str) -> list[Column]:
-    record, metric = summary.record, (summary.metric, *summary.record.columns)[index]
-    digits = metric.digits if index else shown.decimals(summary)
-
-    def published(arm: ArmSummary) -> str:
-        return as_printed(record, split, metric, arm.every[index].published[split])
-
-    def verdict(arm: ArmSummary) -> str:
-        return summary.verdicts.get((arm.name, metric.name, split), NONE)
-
-    return [
-        Column(f"{name}, next to the paper", attrgetter("name"), left=True),
-        Column("ours", lambda a: shown.mean_and_spread(a.every[index].cells.get(split), digits)),
-        Column("published", published),
-        Column("verdict", verdict, left=True, wraps=True),
-    ]
-
-
-def every_test(summary: Judged) -> Table | None:
-    """All differences, of arms and then of effects; None where there is none."""
-    effects = summary.effects.every if summary.effects else ()
-    arms = [(_less_another(summary, arm.name), arm.comparison) for arm in summary.arms]
-    rows = [*arms, *((effect.names, effect) for effect in effects)]
-    columns = [
-        Column(f"difference, {summary.shown_split}", itemgetter(0), left=True),
-        *(column.about(itemgetter(1)) for column in shown.columns_of_tests(summary)),
-    ]
-    compared = [(name, tested) for name, tested in rows if tested]
-    return for_people(columns, compared, notes=[_about_tests(summary)]) if compared else None
-
-
-def _less_another(summary: Judged, arm: str) -> str:
-    """The arm's name, with the name of the arm it is compared with unless this is the base arm."""
-    other = summary.elsewhere.get(arm)
-    return arm if other is None else f"{arm}, less {other}"
-
-
-def _about_tests(summary: Judged) -> str:
-    """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
-    replication = summary.replication
-    if replication.of_settings_found:
-        return (
-            f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
-            "interval, which is of the settings found, and nothing is tested. "
-            f"{about_wins(summary)}"
-        )
-    return (
-        f"Paired over {plural(replication.unit)}; each row has its own interval. The verdict is "
-        f"that of the {summary.looks.test} after Holm's correction over the whole page: arms, main "
-        "effects and interactions are one family, and effects within a decided interaction share "
-        f"its part. {about_wins(summary)}"
-    )
+    return for_people(columns, effects.every)

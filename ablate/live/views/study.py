@@ -7,9 +7,10 @@ from typing import Any
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.judged import Judged
-from ablate.compare.page.parts import Grid, Text, small, table_parts
+from ablate.compare.page.parts import Grid, Text, made_parts, small, table_parts
+from ablate.compare.table.full_table import every_test, full_table
 from ablate.compare.table.other_scales import tables_of_other_scales
-from ablate.compare.table.study_table import every_test, study_table
+from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import NONE, count, duration
 from ablate.live import figures, forecast
 from ablate.live.followed import Followed
@@ -85,14 +86,15 @@ def _table(study: Followed, params: Mapping[str, str]) -> Block:
     return study.once(f"table {number}", make)
 
 
-def _tables(judged: Judged, store: Store) -> tuple[Table, Table | None]:
-    """The study's own table, and its tests; the page writes nothing, so no reference is saved."""
+def _tables(judged: Judged, store: Store) -> tuple[Table, Table, Table | None]:
+    """The study's own table, all of it, and its tests; the page writes nothing, so no reference is
+    saved."""
     others = tables_of_other_scales(judged, store)
-    return study_table(judged, other_scales=others), every_test(judged)
+    return study_table(judged), full_table(judged, other_scales=others), every_test(judged)
 
 
-def _of_table(judged: Judged, table: Table, tests: Table | None, rows: Rows) -> Block:
-    parts: list[Part] = [*rows.links, *table_parts(rows.of(table))]
+def _of_table(judged: Judged, table: Table, whole: Table, tests: Table | None, rows: Rows) -> Block:
+    parts: list[Part] = [*rows.links, *table_parts(rows.of(table)), *made_parts(rows.of(whole))]
     if tests is not None:
         parts += [Grid(rows.named(tests), folded="Tests in full"), *small(tests.notes)]
     planned = sum(arm.counts.planned for arm in judged.arms)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid, Section, small
-from ablate.compare.table.study_table import every_test
+from ablate.compare.table.full_table import every_test
 from ablate.store.store import Store
 
 
