@@ -118,8 +118,10 @@ def _natural_width(table: Table) -> int:
 def _with_drawings(table: Table, at: int, room: int, unicode: bool) -> Table:
     """The table with the drawings of one column, in so many characters."""
     num = room - 1 + room % 2  # odd: 0 is in the middle
-    rows = [[*row[:at], drawn(row[at], num, unicode), *row[at + 1 :]] for row in table.rows]
-    heading = axis(table.rows[0][at], num, unicode) if table.rows else ""
+    cells = [row[at] for row in table.rows]
+    shown = [drawn(cell, num, unicode) if isinstance(cell, Drawn) else "" for cell in cells]
+    rows = [[*row[:at], cell, *row[at + 1 :]] for row, cell in zip(table.rows, shown, strict=True)]
+    heading = next((axis(cell, num, unicode) for cell in cells if isinstance(cell, Drawn)), "")
     columns = [*table.columns]
     columns[at] = replace(columns[at], heading=heading)
     return replace(table, columns=columns, rows=rows)

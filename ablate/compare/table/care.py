@@ -47,7 +47,7 @@ def _missing(judged: Judged) -> Iterator[str]:
     counts = [arm.counts for arm in judged.arms]
     left, planned = sum(each.missing for each in counts), sum(each.planned for each in counts)
     if left:
-        yield f"Provisional: {left} of {planned} results {are(range(left))} still to come."
+        yield f"Provisional: {left} of {planned} planned results {are(range(left))} missing."
     lost = [(arm, text) for arm in judged.arms if (text := _lost(arm))]
     if lost:
         texts = [f"{arm.name} {text}" for arm, text in lost[:MOST]]

@@ -25,6 +25,7 @@ def study_table(judged: Judged, *, reference: str = "") -> Table:
         title=judged.record.key,
         question=judged.record.question,
         settings=[_made_of(judged)],
+        warnings=[*care.changed_or_lost(judged)],
         answer=[*answer_sentences(judged)],
         notes=[*notes_of_this(judged), *filter(None, [how_made(judged)])],
         further=[] if effects is None else [effects],
@@ -40,7 +41,6 @@ def answer_sentences(judged: Judged) -> Iterator[str]:
 
 def notes_of_this(judged: Judged) -> Iterator[str]:
     """What to know of this very table."""
-    yield from care.changed_or_lost(judged)
     yield from care.elsewhere(judged)
     yield from notes.ensembles(judged)
     yield from care.with_care(judged)

@@ -23,10 +23,6 @@ from ablate.store.replication import counted
 from ablate.store.store import Store
 from ablate.store.study_record import ArmRecord
 
-PROVISIONAL = (
-    "Provisional: {missing} of {planned} planned results are missing. Differences, intervals and "
-    "verdicts are those that the table would show now, and change until the plan ends."
-)
 MOST_ARMS = 60  # whose progress is shown
 Maker = Callable[[Followed, Mapping[str, str]], Block]
 
@@ -97,13 +93,9 @@ def _of_table(judged: Judged, table: Table, whole: Table, tests: Table | None, r
     parts: list[Part] = [*rows.links, *table_parts(rows.of(table)), *made_parts(rows.of(whole))]
     if tests is not None:
         parts += [Grid(rows.named(tests), folded="Tests in full"), *small(tests.notes)]
-    planned = sum(arm.counts.planned for arm in judged.arms)
-    missing = planned - sum(arm.counts.completed for arm in judged.arms)
-    unfinished = any(arm.counts.missing for arm in judged.arms)
-    warning = PROVISIONAL.format(missing=missing, planned=planned) if unfinished else ""
     # The question is above already.
     shown = [part for part in parts if getattr(part, "text", "") != judged.record.question]
-    return Block("table", "What each arm bought", shown, warning)
+    return Block("table", "What each arm bought", shown)
 
 
 def _arms(study: Followed, params: Mapping[str, str]) -> Block:
