@@ -62,6 +62,11 @@ class KeptPlan:
     new_margin: bool = False  # it was added or changed since the first result
     as_planned: bool = True  # whether the planned test may decide
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it was stated before the results, and nothing has changed since."""
+        return not (self.results_before or self.changes)
+
     def __str__(self) -> str:
         """The line of a table."""
         day = self.time[:10]
@@ -69,7 +74,7 @@ class KeptPlan:
             many = f"{self.results_before} result" + "s" * (self.results_before > 1)
             return f"Planned on {day}, when {many} of its arms were already there."
         if not self.changes:
-            return f"As planned on {day}, before the first result."
+            return f"As planned on {day}."
         return f"Changed since the first result: {'; '.join(self.changes)}."
 
 

@@ -22,20 +22,21 @@ MOST_CLAIMS = 4  # of which a line has the numbers
 
 def changed_or_lost(judged: Judged) -> Iterator[str]:
     """What was changed on the way, and the results that are missing."""
-    record, looks = judged.record, judged.looks
+    record, looks, kept = judged.record, judged.looks, judged.record.kept_plan
     if record.changed:
         yield f"Changed on the command line: {record.changed}."
     yield from _missing(judged)
     yield from notes.at_floor(judged)
     yield from judged.about_base()
     yield from judged.below_floor()
-    if looks.as_planned:
-        yield from [_sentence(str(looks))] if str(looks) else []
-    else:
-        yield (
-            f"{_sentence(str(looks))[:-1]}: verdicts and intervals hold at any number of "
-            f"{plural(looks.unit)}, and decide later than planned ones."
-        )
+    holds = (
+        f": verdicts and intervals hold at any number of {plural(looks.unit)}, and decide later "
+        "than planned ones"
+    )
+    said = [str(looks)] if str(looks) else []
+    if kept is not None and not kept.is_whole:
+        said = [str(kept).rstrip(".")]
+    yield from (f"{_sentence(each)[:-1]}{'' if looks.as_planned else holds}." for each in said)
     yield from map(_sentence, notes.other_seeds(record))
 
 

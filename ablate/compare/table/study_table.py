@@ -49,11 +49,12 @@ def notes_of_this(judged: Judged) -> Iterator[str]:
 
 def how_made(judged: Judged) -> str:
     """The command that shows everything else; results that were judged in Python have none."""
-    record = judged.record
+    record, kept = judged.record, judged.record.kept_plan
+    planned = f"{kept} " if kept is not None and kept.is_whole else ""
     command = f"ablate table {shlex.quote(record.key)}"
     if record.imported:
         command = "the same command with" if record.command else ""
-    return f"How these numbers were made: {command} --notes" if command else ""
+    return f"{planned}How these numbers were made: {command} --notes" if command else ""
 
 
 def _made_of(judged: Judged) -> str:
