@@ -29,7 +29,7 @@ def replicated(
     name, scale = study.scale(scale_name)
     earlier = [_renamed(name, scale, num)[0] for num in range(1, number)]
     before = [_read(store, study_key(study.name, one)) for one in (name, *earlier)]
-    (new, scale), original = _renamed(name, scale, number), before[0]
+    new, scale = _renamed(name, scale, number)
     own = study_key(study.name, new)
     if study_record.exists(store, own):
         started = study_record.read(store, own)
@@ -38,21 +38,21 @@ def replicated(
         first_seed = max(map(_after_seeds, before))
         first_search = max(record.first_search + _num_searches(record) for record in before)
     note = (
-        f"Replicates {original.key}, whose seeds are {original.first_seed} to "
-        f"{_after_seeds(original) - 1}, on seeds from {first_seed} on."
+        f"Replicates {' and '.join(_with_result(store, record) for record in before)} on seeds "
+        f"from {first_seed} on."
     )
-    note = " ".join([note, *(f"{_what_came_of(store, record)}." for record in before)])
     fresh = _on_fresh_seeds(scale, first_seed, first_search)
     fresh = replace(fresh, note=" ".join(filter(None, [note, scale.note])))
     return replace(study, scales={**study.scales, new: fresh}), new
 
 
-def _what_came_of(store: Store, record: StudyRecord) -> str:
-    """Say how each arm of an earlier run was judged: a replication that succeeds after others that
-    failed is one of several."""
+def _with_result(store: Store, record: StudyRecord) -> str:
+    """An earlier run with its seeds, and what came of it: a replication that succeeds after others
+    that failed is one of several."""
     arms = Judged(record, journals.read_all(store, record.trial_ids())).arms
     words = [f"{arm.name} {arm.comparison.verdict}" for arm in arms if arm.comparison]
-    return f"{record.key} came to: {', '.join(words) or 'no result'}"
+    seeds = f"seeds {record.first_seed} to {_after_seeds(record) - 1}"
+    return f"{record.key} ({seeds}: {', '.join(words) or 'no result'})"
 
 
 def _renamed(name: str, scale: Scale, number: int) -> tuple[str, Scale]:

@@ -223,5 +223,5 @@ def test_a_replication_says_what_came_of_those_before_it(ran, tmp_path, capsys):
     for number in ("1", "2"):
         assert cli.main([*command, "--replicate", number]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "levels@small came to: two" in shown
-    assert "levels@small-replicate came to: two" in shown
+    assert "Replicates levels@small (seeds 1 to 5: two" in shown
+    assert "and levels@small-replicate (seeds 6 to 10: two" in shown

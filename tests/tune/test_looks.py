@@ -279,7 +279,7 @@ def test_a_replication_has_the_next_seeds_and_searches_and_one_look(workspace, t
     plan = make_plan(again, name, data=workspace.data)
     assert plan.record.key == "q@s-replicate"
     assert {search.seed for search in plan.searches} == {*range(6, 11)}
-    replicates = "Replicates q@s, whose seeds are 1 to 10, on seeds from 11 on."
+    replicates = "Replicates q@s (seeds 1 to 10: "
     assert any(note.startswith(replicates) for note in plan.record.notes)
     study_record.write(workspace.store, plan.record)
     third, third_name = replicated(study, "s", 2, workspace.store)
