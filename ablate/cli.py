@@ -38,11 +38,11 @@ EXAMPLES = """examples:
   ablate report my_study.py                        everything on one page, with plots
   ablate ui                                        a page that shows all studies
   ablate judge r.csv --arm model --metric acc --better higher   results of a loop of your own
-  ablate studies                                   the studies that come with ablate
-  ablate compare takase2018doc doc_layer_mix       our numbers next to the paper's
-  ablate compare --except head                     what changing the head bought, in any study
-  ablate components head doc                       a technique: paper, equation, fields
-  ablate spaces takase2018doc_table2               a paper's hyperparameter table
+  ablate show studies                                   the studies that come with ablate
+  ablate table compare takase2018doc doc_layer_mix       our numbers next to the paper's
+  ablate table compare --except head                     what changing the head bought, in any study
+  ablate show components head doc                       a technique: paper, equation, fields
+  ablate show spaces takase2018doc_table2               a paper's hyperparameter table
   ablate query "SELECT * FROM arms"                query all records in SQL
   ablate mcp --ledger tries.jsonl                  serve a coding agent, as its referee
 """

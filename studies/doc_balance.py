@@ -7,7 +7,7 @@ Paper      Takase, Suzuki, Nagata 2018, Table 4 (Penn Treebank, valid / test), b
            Its perplexities are those of Table 3.
 Run        ablate study studies/doc_balance.py                 laptop: for two cores
            ablate study studies/doc_balance.py --scale paper   days on a GPU
-           then, for each expert of a trial: ablate analyze mixture_use TRIAL
+           then, for each expert of a trial: ablate trial analyze mixture_use TRIAL
 Cost       `ablate plan studies/doc_balance.py [--scale paper]` says.
 
 The trials at `paper` scale are four of doc_layer_mix's: what one study has trained, the other

@@ -6,7 +6,7 @@ Paper      Takase, Suzuki, Nagata 2018, Table 5 (Penn Treebank): AWD-LSTM 401, M
            DOC 10,000, on valid and test alike.
 Run        ablate study studies/doc_rank.py                 laptop: for two cores
            ablate study studies/doc_rank.py --scale paper   days on a GPU
-           then, for a trial's spectrum: ablate analyze rank TRIAL --set num=10000
+           then, for a trial's spectrum: ablate trial analyze rank TRIAL --set num=10000
 Cost       `ablate plan studies/doc_rank.py [--scale paper]` says.
 
 A rank is at most the number of contexts: here it is the vocabulary's size, so that a full rank can

@@ -21,8 +21,8 @@ A model and the same model with a gate are one training: the gate continues from
 the other arm ends with, which is frozen and runs without dropout. Of an ensemble there is one gate
 for all members, trained on their mean probability (the paper does not say on what). AWD-LSTMs are
 fine-tuned first. The RHN that the page quotes as of depth 10 has depth 9 here: its authors give its
-numbers at that depth (`ablate spaces zilly2017rhn`). The cache over the variational LSTM has no
-published weight and flatness: validation chooses among 12 pairs.
+numbers at that depth (`ablate show spaces zilly2017rhn`). The cache over the variational LSTM has
+no published weight and flatness: validation chooses among 12 pairs.
 
 At laptop scale the base models are small and trained by Adam, and their masks are weaker (divided
 by 8); AWD-LSTM, whose own optimizer needs hundreds of epochs, is left out. The gate's rate is ten

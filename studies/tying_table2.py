@@ -21,7 +21,7 @@ and the pointer sentinel are partly ours. "Counts" are a Kneser-Ney 5-gram and a
 with weights that validation chooses.
 
 The number printed for the sum-product net is of another text than this one: all terminals of the
-treebank, with capitals and numbers (`ablate components head sum_product`).
+treebank, with capitals and numbers (`ablate show components head sum_product`).
 
 The VD-RHN's 72.8 / 71.3 is the preprint's of 2016, whose settings are in no public file. Its arm
 runs the recipe of 2017 at depth 8, untied, for which its authors have 71.2 / 68.5: it is expected

@@ -97,7 +97,7 @@ def test_a_known_location_hides_its_secret_in_any_spelling(between: str) -> None
 
 def test_a_password_that_is_a_word_spoils_no_message() -> None:
     keep_secret("postgresql://searches:searches@host/searches")
-    assert redacted("ablate sync --searches x") == "ablate sync --searches x"
+    assert redacted("ablate report sync --searches x") == "ablate report sync --searches x"
     keep_secret("postgresql://host/x?password=with some space&sslmode=require")
     assert redacted("it is 'with some space'") == "it is '***'"
     redaction._known.clear()
@@ -132,7 +132,7 @@ def test_what_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
                 "file:///home/me:x@corp/store",
                 "http://127.0.0.1:5000/#/experiments?workflowType=machine_learning",
                 "s3://bucket/studies/doc_layer_mix@laptop/study.json",
-                "doc@laptop: http://mlflow:5000 does not answer; later: ablate sync doc@laptop",
+                "doc@laptop: http://mlflow:5000 does not answer; ablate report sync doc@laptop",
                 "training.clip = -1.0 is not allowed. Expected: a number above 0.",
                 "if password == other: the token is wrong",
             )

@@ -28,7 +28,7 @@ def test_every_trial_is_there_and_has_ended(key):
 
 
 def test_the_readme_shows_what_the_files_say():
-    """If the table's words changed: `ablate publish STUDY --store results --to results`."""
+    """If the table's words changed: `ablate report publish STUDY --store results --to results`."""
     assert (RESULTS / README).read_text(encoding="utf-8") == readme(STORE, RESULTS.name)
 
 

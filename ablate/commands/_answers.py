@@ -129,7 +129,7 @@ class OneSpace:
 
 @dataclass(frozen=True, kw_only=True)
 class Spaces:
-    """`ablate spaces`."""
+    """`ablate show spaces`."""
 
     spaces: tuple[OneSpace, ...]
 
@@ -170,7 +170,7 @@ class OneSection:
 
 @dataclass(frozen=True, kw_only=True)
 class Components:
-    """`ablate components`."""
+    """`ablate show components`."""
 
     techniques: tuple[OneTechnique, ...]
     sections: tuple[OneSection, ...]

@@ -128,7 +128,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         metavar="DIR",
-        help="read results that `ablate publish` wrote, instead of the workspace's records",
+        help="read results that `ablate report publish` wrote, instead of the workspace's records",
     )
 
 

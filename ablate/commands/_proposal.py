@@ -76,8 +76,8 @@ def _check_paths(values: Any, what: str) -> None:
     elif isinstance(values, str) and PATH.search(values):
         raise StudyError(
             f"proposal: {what} names a place, {values!r}. A proposal may name what `ablate data "
-            "list` and `ablate components` show. For another text or file, a person writes the "
-            "study and names it when the server is started (ablate mcp FILE)."
+            "list` and `ablate show components` show. For another text or file, a person writes "
+            "the study and names it when the server is started (ablate mcp FILE)."
         )
 
 

@@ -9,11 +9,11 @@ from ablate.commands import _options
 from ablate.errors import ConfigError
 from ablate.store.workspace import Workspace
 
-EXAMPLE = "ablate compare --except head"
+EXAMPLE = "ablate table compare --except head"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate compare`."""
+    """Add the options of `ablate table compare`."""
     from ablate import papers
 
     known = ", ".join(papers.ids())

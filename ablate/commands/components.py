@@ -18,11 +18,11 @@ from ablate.config.metrics import Metric
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, unknown
 
-EXAMPLE = "ablate components head doc"
+EXAMPLE = "ablate show components head doc"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate components`."""
+    """Add the options of `ablate show components`."""
     parser.add_argument(
         "slot",
         nargs="?",
@@ -137,7 +137,7 @@ def _slots() -> str:
     lines = text.aligned(["slot", "techniques"], rows)
     sections = [[name, ", ".join(tasks)] for name, tasks in _sections().items()]
     lines += ["", *text.aligned(["section", "of trials of the task"], sections)]
-    then = "One slot: ablate components head. One page: ... head doc. A section: ... training."
+    then = "One slot: ablate show components head. One page: ... head doc. A section: ... training."
     return "\n".join([*lines, "", then])
 
 

@@ -14,11 +14,11 @@ from ablate.store import study_record
 if TYPE_CHECKING:
     from ablate.tune.search.importance import Importance
 
-EXAMPLE = "ablate importance my_study"
+EXAMPLE = "ablate plot importance my_study"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate importance`."""
+    """Add the options of `ablate plot importance`."""
     parser.add_argument("study", help=_options.STUDY)
     _options.add_locations(parser, "workspace", "store", "searches")
 

@@ -222,7 +222,7 @@ def _deliver(key: str, options: argparse.Namespace) -> None:
         error = away
     if error:
         print(f"ablate: {key} is stored, but not recorded yet: {error}", file=sys.stderr)
-        print("ablate: to record it later: ablate sync", file=sys.stderr)
+        print("ablate: to record it later: ablate report sync", file=sys.stderr)
 
 
 def _read(options: argparse.Namespace) -> tuple[str, Records]:

@@ -106,7 +106,7 @@ def _technique(file: Path, slot: str) -> str:
     return (
         f"wrote {file}, a copy of the {slot} `{model}` for you to change, and {test}\n\n"
         f"test it:        python -m pytest {shlex.quote(str(test))}\n"
-        f"see its page:   ablate components {slot} {name} --techniques {quoted}\n"
+        f"see its page:   ablate show components {slot} {name} --techniques {quoted}\n"
         f"use it:         Study(..., techniques=({file.name!r},)), in a study next to it"
     )
 

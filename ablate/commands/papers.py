@@ -15,11 +15,11 @@ from ablate.compare.text.plain import paragraph
 from ablate.errors import ConfigError, unknown
 from ablate.study.next_to_papers import ABSENT, NOT_RUN, RUN, Line, Results, rows_of
 
-EXAMPLE = "ablate papers takase2018doc"
+EXAMPLE = "ablate table papers takase2018doc"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate papers`."""
+    """Add the options of `ablate table papers`."""
     parser.add_argument("papers", nargs="*", help=f"among {', '.join(papers.ids())} (default: all)")
     parser.add_argument(
         "--missing", action="store_true", help="only the rows that no shipped study has"

@@ -6,11 +6,11 @@ import argparse
 
 from ablate.commands import _options
 
-EXAMPLE = "ablate provenance 3f2a9c81d5e60b74"
+EXAMPLE = "ablate table provenance 3f2a9c81d5e60b74"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate provenance`."""
+    """Add the options of `ablate table provenance`."""
     parser.add_argument("hash", help="table hash from the footnote (a unique prefix is enough)")
     _options.add_locations(parser, "workspace", "store")
 

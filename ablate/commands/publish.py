@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ablate.commands import _options
 
-EXAMPLE = "ablate publish doc_layer_mix --to results"
+EXAMPLE = "ablate report publish doc_layer_mix --to results"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate publish`."""
+    """Add the options of `ablate report publish`."""
     parser.add_argument("studies", nargs="+", metavar="study", help=_options.STUDY)
     parser.add_argument(
         "--to", metavar="DIR", default="results", help="the folder to write (default: results)"
@@ -32,6 +32,6 @@ def run(options: argparse.Namespace) -> str:
         [
             *(f"{record.key}: published in {folder}" for record in records),
             f"Its tables: {folder / README}. Next to the papers' numbers:",
-            *(f"  ablate compare {name} --results {folder}" for name in names),
+            *(f"  ablate table compare {name} --results {folder}" for name in names),
         ]
     )

@@ -33,11 +33,11 @@ DIFFERENT = (
     "Kernels and torch compute the same formulas with different rounding, which training "
     "amplifies: results can differ by more than a perplexity point (33.87 and 32.53, for example)."
 )
-EXAMPLE = "ablate rerun 3f2a9c"
+EXAMPLE = "ablate trial rerun 3f2a9c"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate rerun`."""
+    """Add the options of `ablate trial rerun`."""
     parser.add_argument("trial", help="a trial's id (a unique prefix is enough)")
     _options.add_trust(parser)
     _options.add_locations(parser, "workspace", "store")
@@ -140,7 +140,7 @@ def _remedy(recorded: Journal) -> str:
     if COMPILED in recorded.computed_by:
         return "Compiled training repeats to the same bits only with the same torch and compiler."
     if recorded.computed_by == {TORCH}:
-        return "To repeat it as it was recorded: ABLATE_NATIVE=off ablate rerun ..."
+        return "To repeat it as it was recorded: ABLATE_NATIVE=off ablate trial rerun ..."
     if recorded.computed_by == {KERNELS}:
         return "To repeat it as it was recorded: unset ABLATE_NATIVE=off, and have a C++ compiler."
     return "It was resumed under another setting, so it cannot be repeated as it was recorded."

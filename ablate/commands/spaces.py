@@ -13,11 +13,11 @@ from ablate.space import space
 from ablate.space.row import Row
 from ablate.space.space import Space
 
-EXAMPLE = "ablate spaces takase2018doc_table2"
+EXAMPLE = "ablate show spaces takase2018doc_table2"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate spaces`."""
+    """Add the options of `ablate show spaces`."""
     parser.add_argument("name", nargs="?", help="a file of search_spaces/ (default: list them)")
     parser.add_argument(
         "--check",

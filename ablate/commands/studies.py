@@ -11,11 +11,11 @@ from ablate.compare.formats import text
 from ablate.errors import StudyError, unknown
 from ablate.study.file import load, shipped
 
-EXAMPLE = "ablate studies doc_layer_mix --copy ."
+EXAMPLE = "ablate show studies doc_layer_mix --copy ."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate studies`."""
+    """Add the options of `ablate show studies`."""
     parser.add_argument("name", nargs="?", help="a shipped study to describe (default: list all)")
     parser.add_argument("--copy", metavar="FOLDER", help="copy the study's file into this folder")
 
@@ -37,7 +37,7 @@ def _index(files: dict[str, Path]) -> str:
     studies = {name: load(file) for name, file in files.items()}
     rows = [[name, s.paper, s.question.splitlines()[0]] for name, s in studies.items()]
     lines = text.aligned(["Name", "Paper", "Question"], rows)
-    then = "run one: ablate study NAME     edit one: ablate studies NAME --copy ."
+    then = "run one: ablate study NAME     edit one: ablate show studies NAME --copy ."
     return "\n".join([*lines, "", then])
 
 
@@ -45,7 +45,7 @@ def _page(file: Path) -> str:
     """Return the study's docstring, and the commands to run and to copy it."""
     # Parsed, and not executed: a page needs none of what the study imports.
     name, doc = file.stem, ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return f"{doc}\n\nrun it:   ablate study {name}\nedit it:  ablate studies {name} --copy ."
+    return f"{doc}\n\nrun it:   ablate study {name}\nedit it:  ablate show studies {name} --copy ."
 
 
 def _copy(file: Path, folder: Path) -> str:

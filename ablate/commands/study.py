@@ -243,5 +243,5 @@ def _where_to_look(ended: Ended, workspace: Workspace, there: str) -> list[str]:
     if ended.closed:
         steps.append(ended.closed)
     if ended.unrecorded:
-        steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate sync{there}")
+        steps.append(f"not recorded yet: {ended.unrecorded}; later: ablate report sync{there}")
     return steps

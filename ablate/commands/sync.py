@@ -14,11 +14,11 @@ from ablate.store.workspace import Workspace, running_driver
 if TYPE_CHECKING:
     from ablate.record.export import Delivery
 
-EXAMPLE = "ablate sync --mlflow http://host:5000"
+EXAMPLE = "ablate report sync --mlflow http://host:5000"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate sync`."""
+    """Add the options of `ablate report sync`."""
     _options.add_locations(parser, "workspace", "store", "mlflow")
 
 

@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=formats.names(),
         default="text",
-        help="output format (default: text); all others include a hash for `ablate provenance`",
+        help="output format (default: text); others have a hash for `ablate table provenance`",
     )
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument(

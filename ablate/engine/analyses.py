@@ -1,8 +1,8 @@
 """The analyses that a study names, made of its finished models when it ends.
 
 What they find is kept in the store for the study's page (`ablate report`), and written to the
-workspace as `ablate analyze` writes it. A finding is made again only if its trials or its options
-have changed.
+workspace as `ablate trial analyze` writes it. A finding is made again only if its trials or its
+options have changed.
 """
 
 from __future__ import annotations

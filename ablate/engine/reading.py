@@ -46,7 +46,7 @@ def query(
         store: The folder or URI of the trials, if they are not in the workspace. Without `mlflow`,
             a folder is read itself.
         mlflow: The URI of the MLflow server that has the records, if it is not in the workspace.
-        results: A folder that `ablate publish` wrote, to be read instead.
+        results: A folder that `ablate report publish` wrote, to be read instead.
     """
     return _warned(asked.query(_opened(workspace, store, mlflow, results), sql))
 
@@ -72,7 +72,7 @@ def compare(
         store: The folder or URI of the trials, if they are not in the workspace. Without `mlflow`,
             a folder is read itself.
         mlflow: The URI of the MLflow server that has the records, if it is not in the workspace.
-        results: A folder that `ablate publish` wrote, to be read instead.
+        results: A folder that `ablate report publish` wrote, to be read instead.
     """
     if (differ is None) == (not names):
         raise ConfigError(

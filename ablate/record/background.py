@@ -6,7 +6,7 @@
     delivery = export.finish(table, files)   # or pause(); both return in bounded time
 
 If the server does not answer, this is reported once and retried at growing intervals; what was not
-delivered stays in the store for `ablate sync`.
+delivered stays in the store for `ablate report sync`.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class BackgroundExport:
         if self._failures == 0 and self._on_trouble is not None:
             self._on_trouble(
                 f"{why} The study continues; missing records are delivered later, or with: "
-                "ablate sync"
+                "ablate report sync"
             )
         pause = BACKOFF_SECONDS[min(self._failures, len(BACKOFF_SECONDS) - 1)]
         self._failures += 1

@@ -133,7 +133,7 @@ class Server:
         return len(found)
 
     def _found_or_made(self, experiment_id: str, run: RunToWrite) -> Known:
-        """Under a lock, so that `ablate sync` during a study does not create the same run."""
+        """Under a lock, so that `ablate report sync` during a study creates no second run."""
         with server_lock(self.uri):
             known = self._find(run.identity)
             if known is None:

@@ -3,7 +3,8 @@
     third = Scale(..., settings_of="third_search")
 
 They are read from that scale's record: in the stores that are given (the workspace's), else in the
-folder `results` next to the study's file or one folder above it, where `ablate publish` wrote it.
+folder `results` next to the study's file or one folder above it, where `ablate report publish`
+wrote it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ablate.store.study_record import StudyRecord, study_key
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Values
 
-RESULTS = "results"  # the folder that `ablate publish` writes to, of a repository
+RESULTS = "results"  # the folder that `ablate report publish` writes to, of a repository
 
 
 @dataclass(frozen=True)

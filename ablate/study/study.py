@@ -34,7 +34,7 @@ class Study(Word):
         scales: The sizes at which it can be run, by name. `ablate study FILE` runs the first one.
         base: What all arms share: values, or a recipe's name, `"name"` or `"name:column"`.
         base_arm: The name of the arm that the others are compared with.
-        paper: The paper whose numbers are shown next to ours, as `ablate papers` lists them.
+        paper: The paper whose numbers are shown next to ours, as `ablate table papers` lists them.
         tables: The tables of that paper.
         techniques: Files next to the study that register techniques of your own.
         metric: The name of the metric that decides, if not the first of the task.

@@ -98,11 +98,12 @@ class Search(Word):
     exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
 
     Args:
-        space: The name of a search space, as `ablate spaces` lists them, the path of its file, or
+        space: The name of a search space, as `ablate show spaces` lists them, the path of its file,
+        or
             its rows: `{"Learning rate": {"field": "optimizer.learning_rate", "range": [0.1, 9]}}`.
         trials: Maximum number of trials per arm and search.
         sampler: How values are suggested: `"tpe"`, `"random"`, or one of your own.
-        options: Options of the sampler, as `ablate components sampler tpe` lists them:
+        options: Options of the sampler, as `ablate show components sampler tpe` lists them:
             `{"n_startup_trials": 20}`.
         early_stopping: Stop trials that fall behind, by `"asha"` or `"hyperband"`.
         min_epochs: The first epoch at which early stopping may stop a trial, of which one in three
@@ -205,7 +206,8 @@ class Arm(Word):
         recipe: A recipe's name, `"name"` or `"name:column"`, that replaces the base.
         stages: Further changes by stage: `{"finetune": {...}}`.
         then: Stages of this arm alone, after the scale's.
-        published: Its names in the paper's table: model and variant, spelled as `ablate papers`
+        published: Its names in the paper's table: model and variant, spelled as `ablate table
+        papers`
             prints them, and the corpus if its task has none.
         levels: Its level of each factor. Designs fill this in.
         against: The arm that it is compared with, if not the study's `base_arm`.
@@ -251,7 +253,7 @@ class Analyze(Word):
     all arms together.
 
     Args:
-        analysis: The name of the analysis, as `ablate analyze` lists them.
+        analysis: The name of the analysis, as `ablate trial analyze` lists them.
         arms: The arms whose models are read. If the paper's figure or table has several models,
             name the arms in its order.
         options: Options of the analysis.
@@ -275,7 +277,7 @@ def recipe(name: str, column: str | None = None) -> dict[str, Any]:
     """Return the values of a recipe, for the changes of a scale or a stage.
 
     Args:
-        name: The recipe's name, as `ablate spaces` lists them.
+        name: The recipe's name, as `ablate show spaces` lists them.
         column: The column to read, if the recipe has several.
     """
     from ablate.space import space
@@ -352,7 +354,8 @@ class Scale(Word):
         arms: Names of the arms of this scale, if not all. The base arm is always one of them.
         stage_changes: Changes by stage, stages of single arms included: `{"gate": {...}}`.
         brief: Shorten every trial, as its kind of task says. `smoke` sets it.
-        smoke: The scale only shows that everything runs, so `ablate compare --except` leaves its
+        smoke: The scale only shows that everything runs, so `ablate table compare --except` leaves
+        its
             trials out. `smoke` sets it.
         settings_of: Another scale of the study, finished before. Each arm takes the settings that
             its searches there found, once for each search, on `seeds` seeds each. The rule of

@@ -1,4 +1,4 @@
-"""Means after words by a loop over the tokens; their intervals beside those of `ablate tokens`."""
+"""Means after words by a loop over the tokens; their intervals beside `ablate trial tokens`."""
 
 from __future__ import annotations
 

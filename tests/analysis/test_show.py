@@ -44,7 +44,7 @@ def test_every_analysis_has_a_section_and_an_example_in_the_docs():
     page = (places.DOCS / "analyses.md").read_text()
     for name in analysis.names():
         section = page.partition(f"\n## `{name}`: ")[2].partition("\n## ")[0]
-        assert "**Formula.**" in section and f"$ ablate analyze {name} " in section
+        assert "**Formula.**" in section and f"$ ablate trial analyze {name} " in section
 
 
 def arguments(name, trials, place, request) -> list[str]:

@@ -309,7 +309,7 @@ def test_a_server_that_is_not_there(tmp_path):
     uri = f"http://me:hunter2@127.0.0.1:{closed_port()}"
     finding = one("mlflow", open_workspace(str(tmp_path), mlflow=uri))
     assert (finding.state, finding.exit_code) == (FAIL, 6)
-    assert "does not answer" in finding.found and "ablate sync" in finding.found
+    assert "does not answer" in finding.found and "ablate report sync" in finding.found
     assert "hunter2" not in finding.found
 
 

@@ -1,4 +1,4 @@
-"""`ablate papers`: every row of the papers' tables, its arms, and what they gave here."""
+"""`ablate table papers`: every row of the papers' tables, its arms, and what they gave here."""
 
 import json
 import math

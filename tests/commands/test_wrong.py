@@ -159,7 +159,7 @@ def test_a_server_that_does_not_answer_stops_nothing(ablate, tmp_path):
     file = study_in(tmp_path)
     status, out, _ = ablate("study", file, "--local", "--mlflow", "http://127.0.0.1:9")
     assert status == 0
-    assert "ablate sync" in out
+    assert "ablate report sync" in out
     status, out, _ = ablate("sync")
     assert (status, "6 trials delivered now, all recorded" in out) == (0, True)
 

@@ -1,4 +1,4 @@
-"""`ablate compare` on 80 columns: the verdict is in the first part, and rows can be told apart."""
+"""`ablate table compare` on 80 columns: the verdict comes first, rows can be told apart."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_latex_is_set_by_booktabs_and_escaped(by_hand):
     assert r"\caption{Is 5\% of \{x\}\_1 \textasciitilde{} $\beta$?}" in text
     assert r"b\_arm \& co" in text
     assert text.isascii() and not re.search(r"(?<!\\)[%#](?! needs)", text.split("\n", 1)[1])
-    assert r"\texttt{Table 0123456789abcdef: ablate provenance 0123456789abcdef}" in text
+    assert r"\texttt{Table 0123456789abcdef: ablate table provenance 0123456789abcdef}" in text
     rows = re.search(r"\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)[1].strip().splitlines()
     columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1]
     assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)}

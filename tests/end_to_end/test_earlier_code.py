@@ -129,7 +129,7 @@ def test_kept_trials_are_named_and_trained_again_they_are_as_new(toy) -> None:
     assert "resume with" not in kept.out and toy.study().status == 2
 
     exported = toy.ablate("table", "toy", "--format", "markdown").out
-    digest = exported.rpartition("ablate provenance ")[2][:16]
+    digest = exported.rpartition("ablate table provenance ")[2][:16]
     told = toy.ablate("provenance", digest).out
     assert "  4 trials: " in told and "  2 trials: " in told and "words.txt" in told
     page = toy.ablate("report", "toy")

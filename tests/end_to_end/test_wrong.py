@@ -317,7 +317,9 @@ class TestRecords:
         ended = run(place, GOOD, "--mlflow", silent)
         ended.succeeded()
         assert f"{silent} cannot store records now" in ended.out
-        assert "not recorded yet: 4 trials" in ended.out and "later: ablate sync" in ended.out
+        assert (
+            "not recorded yet: 4 trials" in ended.out and "later: ablate report sync" in ended.out
+        )
         assert "2 seeds, paired" in ended.out
         refused = place.ablate("sync", "--mlflow", silent)
         refused.failed(RECORD, f"{silent} cannot store records now")

@@ -56,7 +56,7 @@ def test_from_all_studies_to_a_trial_by_clicks(site, tabs):
     tab.click("#trials button")
     assert "arm=mos" in tab.url and tab.locator("#trials tbody tr").count() == 4
     tab.click("#trials a:has-text('mos seed 1')")
-    assert "ablate rerun mos-0" in tab.inner_text("#again")
+    assert "ablate trial rerun mos-0" in tab.inner_text("#again")
     tab.go_back()
     assert "arm=mos" in tab.url  # the view is in the address
 

@@ -110,7 +110,7 @@ def test_trials_are_listed_by_page(tmp_path, monkeypatch):
 def test_a_trial_next_to_its_base(client):
     page = client.seen("/trial/mos-1")
     assert "<mark>&#34;mos&#34;</mark>" in page  # the setting in which it differs from its base
-    assert "ablate rerun mos-1" in page and "hello from the task" in page
+    assert "ablate trial rerun mos-1" in page and "hello from the task" in page
     assert cells(page, "settings") == [["head.name", '"mos"', '"base"']]
 
 

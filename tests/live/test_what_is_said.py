@@ -60,7 +60,7 @@ def test_an_imported_study_is_said_to_be_so(client, place):
     assert "its trials were not run here" in page and "the same command" not in page
     assert cells(client.seen("/"), "studies")[0][1] == "imported"
     trial = client.seen("/trial/mos-1")
-    assert "sweep.csv" in trial and "ablate rerun" not in trial
+    assert "sweep.csv" in trial and "ablate trial rerun" not in trial
 
 
 def test_looks_that_were_made_and_arms_that_they_decided(client, place):

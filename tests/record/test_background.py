@@ -140,7 +140,7 @@ def test_a_server_that_refuses(workspace, port, request) -> None:
     assert result.reason
     assert uri in result.reason
     assert len(troubles) == 1
-    assert "ablate sync" in troubles[0]
+    assert "ablate report sync" in troubles[0]
 
 
 def test_a_server_that_does_not_answer(workspace, silent_port, monkeypatch) -> None:

@@ -86,7 +86,7 @@ def test_other_programs_read_the_files(tmp_path):
 
 
 def test_the_same_data_is_written_as_the_same_bytes_again(store):
-    """`ablate rerun` copies whole files into another store."""
+    """`ablate trial rerun` copies whole files into another store."""
     key = "trials/t1/journal.json"
     FILES[key](store, key)
     data = store.read(key)

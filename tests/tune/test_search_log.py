@@ -79,7 +79,7 @@ def test_cut_off_anywhere_it_opens_and_goes_on(log):
 
 
 def test_a_reader_leaves_a_line_that_is_being_written(log):
-    """As `ablate importance` may read it while a study runs."""
+    """As `ablate plot importance` may read it while a study runs."""
     ask_and_tell(opened(log), 1.0)
     whole = log.read_bytes()
     log.write_bytes(whole[:-7])

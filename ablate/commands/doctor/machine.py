@@ -22,7 +22,7 @@ REQUIREMENT = re.compile(r"\s*([\w.-]+)(?:\[[^]]*\])?.*>=\s*([\w.]+)")
 # What does not work without an extra; "" is what everything needs.
 WITHOUT = {
     "": "nothing works",
-    "query": "`ablate query` and `ablate compare` do not work",
+    "query": "`ablate query` and `ablate table compare` do not work",
     "page": "there are no pages and no plots",
     "study": "studies do not run",
     "lm": "language models do not train",

@@ -62,7 +62,7 @@ def mlflow(workspace: Workspace) -> Iterator[Finding]:
     """Whether the tracking server answers, or the database can be opened."""
     uri = check_uri(workspace.tracking_uri)
     if not is_server(uri):
-        yield database(uri, "Move it away: `ablate sync` rebuilds it from the store.")
+        yield database(uri, "Move it away: `ablate report sync` rebuilds it from the store.")
         return
     try:
         code = status_of(uri)

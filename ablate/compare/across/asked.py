@@ -1,4 +1,4 @@
-"""What `ablate query` and `ablate compare` find in all records, for the commands and for Python.
+"""What `ablate query` and `ablate table compare` find in all records, also from Python.
 
 The mirror is brought up to date first. One that turns out to be damaged is rebuilt, and the query
 runs once more.
@@ -32,11 +32,11 @@ REBUILT = "the mirror was damaged ({}) and has been rebuilt."
 
 
 def published(workspace: Workspace, results: str, option: str = "--results") -> Workspace:
-    """The workspace with the records of a folder that `ablate publish` wrote, or of a store."""
+    """The workspace with the records of a store, or of what `ablate report publish` wrote."""
     store = Store(str(as_folder(results, option)))
     if not study_record.names(store):
         raise ConfigError(
-            f"{option} {results} holds no study. Expected a folder that `ablate publish` "
+            f"{option} {results} holds no study. Expected a folder that `ablate report publish` "
             "wrote, or a store."
         )
     return replace(workspace, store_uri=store.uri, mlflow_uri=None)

@@ -1,4 +1,4 @@
-"""`ablate compare --except SLOT`: what a change bought, over all recorded trials.
+"""`ablate table compare --except SLOT`: what a change bought, over all recorded trials.
 
 Two trials are a pair when they differ in what is named and in nothing else: same seed, same metric,
 corpus digest, runner, device, precision and threads, test read by both or by neither, every other

@@ -1,4 +1,4 @@
-"""`ablate compare STUDY...|PAPER...`: one table of our numbers and published ones.
+"""`ablate table compare STUDY...|PAPER...`: one table of our numbers and published ones.
 
 A study has a row for each arm, a paper one for each model of its tables (several, where its number
 of parameters depends on the corpus). For a program there is a single table, in which a column is a

@@ -1,4 +1,4 @@
-"""What is behind a table: stored when a table is exported, shown by `ablate provenance HASH`.
+"""What is behind a table: stored when a table is exported, shown by `ablate table provenance HASH`.
 
 An exported table carries a hash of its contents: the trials behind its cells, those that measured
 their models, their results, the corpus and the code that trained them. The store has the contents
@@ -43,7 +43,7 @@ def save(store: Store, summary: Judged) -> str:
 
 def reference(key: str) -> str:
     """The footnote of an exported table."""
-    return f"Table {key}: ablate provenance {key}"
+    return f"Table {key}: ablate table provenance {key}"
 
 
 def contents_of(summary: Judged) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def show(store: Store, key: str) -> str:
         *_counted("environment", known, _environment),
         *_changed(results, known),
         "",
-        "To repeat a trial from its whole config: ablate rerun TRIAL",
+        "To repeat a trial from its whole config: ablate trial rerun TRIAL",
     ]
     return "\n".join(lines)
 

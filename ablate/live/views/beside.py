@@ -45,7 +45,7 @@ def _of_studies(store: Store, a: str, b: str) -> list[Block]:
         Block("studies", "", [Grid(for_people(links, [0])), Grid(for_people(questions, rows))]),
         Block("arms", "Arm by arm", [*parts, Text(
             "Each difference is from its own study's base arm, with its study's intervals; the two "
-            "studies are not tested against each other (`ablate compare` does that).", "small")]),
+            "studies are not tested against each other (`ablate table compare` does).", "small")]),
         *(Block(f"pictures{at}", one.record.key, [_deltas(one)]) for at, one in enumerate(both)),
     ]  # fmt: skip
 

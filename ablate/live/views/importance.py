@@ -1,4 +1,4 @@
-"""Which settings mattered in a study's searches: the numbers of `ablate importance`."""
+"""Which settings mattered in a study's searches: the numbers of `ablate plot importance`."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def blocks(viewed: Viewed, params: Mapping[str, str]) -> list[Block]:
 
 
 def _again(viewed: Viewed) -> Block:
-    return Block("again", "To repeat it", [Text(f"ablate rerun {viewed.id}", "command")])
+    return Block("again", "To repeat it", [Text(f"ablate trial rerun {viewed.id}", "command")])
 
 
 def _facts(viewed: Viewed) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ word w,
 
 gets a confidence interval from the paired bootstrap over sentences: blocks of neighbouring
 sentences are drawn with replacement, each with all its tokens of both trials, and D(w) is computed
-for each draw, as by `ablate tokens` (`compare/statistics/tokens.py`). Every word has its own
+for each draw, as by `ablate trial tokens` (`compare/statistics/tokens.py`). Every word has its own
 interval, not corrected for the number of words. Words that occur in fewer than ten sentences have
 none, and no word has one in a text of fewer than forty.
 """

@@ -111,7 +111,7 @@ class Subject:
     @cached_property
     def _test_reading(self) -> int:
         """The number of readings of test, this one included, which is recorded once per subject."""
-        return saved.remember_reading(self.store, self.id, "ablate analyze")
+        return saved.remember_reading(self.store, self.id, "ablate trial analyze")
 
     def passes(self, split: str, num: int | None = None, rows: int = 1) -> Iterator[Pass]:
         """Run the model over a split (its first `num` tokens), window by window."""

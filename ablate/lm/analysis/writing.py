@@ -1,4 +1,4 @@
-"""A finding as text and as files, for `ablate analyze` and for the analyses of a study."""
+"""A finding as text and as files, for `ablate trial analyze` and for the analyses of a study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_number(name: str, chosen: Analysis, num: int) -> None:
     if not low <= num <= high:
         raise ConfigError(
             f"the analysis '{name}' takes {range_text(low, high)} trial{'s' * (high > 1)}, not "
-            f"{num}. {LISTED} `ablate analyze {name}` shows its options."
+            f"{num}. {LISTED} `ablate trial analyze {name}` shows its options."
         )
 
 

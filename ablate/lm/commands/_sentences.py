@@ -1,4 +1,4 @@
-"""The part of `ablate tokens` about sentences that trials wrote: BLEU and ROUGE of each."""
+"""The part of `ablate trial tokens` about sentences that trials wrote: BLEU and ROUGE of each."""
 
 from __future__ import annotations
 

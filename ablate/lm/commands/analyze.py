@@ -21,11 +21,11 @@ from ablate.store.journal import find
 from ablate.store.workspace import Workspace
 from ablate.trial.provenance import trust
 
-EXAMPLE = "ablate analyze next_words 3f2a9c 81bb02 --set num=5"
+EXAMPLE = "ablate trial analyze next_words 3f2a9c 81bb02 --set num=5"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate analyze`."""
+    """Add the options of `ablate trial analyze`."""
     parser.add_argument("analysis", nargs="?", help="name of the analysis (default: list them)")
     parser.add_argument(
         "trials", nargs="*", help=f"{_options.TRIALS}; without any, the analysis's options"
@@ -88,7 +88,7 @@ def list_analyses() -> str:
         rows.append([name, range_text(*listed.num_subjects), _summary(listed), _source(listed)])
     titles = ["analysis", "trials", "what it shows", "source"]
     lines = text.aligned(titles, rows)
-    return "\n".join(lines) + "\n\n`ablate analyze NAME` shows its formula and options."
+    return "\n".join(lines) + "\n\n`ablate trial analyze NAME` shows its formula and options."
 
 
 def describe(name: str) -> str:

@@ -1,6 +1,6 @@
 """Measure how this machine trains fastest: threads per trial against trials at a time.
 
-    ablate probe studies/doc_layer_mix.py
+    ablate doctor probe studies/doc_layer_mix.py
 
 trains the study's largest arm for a few seconds with each split of the cores: one trial per core
 with one thread each, then half as many trials with two threads each, and so on.
@@ -27,11 +27,11 @@ from ablate.study.file import load
 from ablate.study.plan import largest_trial, make_plan
 from ablate.study.planned import Plan
 
-EXAMPLE = "ablate probe studies/x.py"
+EXAMPLE = "ablate doctor probe studies/x.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate probe`."""
+    """Add the options of `ablate doctor probe`."""
     parser.add_argument("file", help="the study file, or a shipped study's name")
     parser.add_argument("--scale", help="one of the study's scales (default: the first)")
     _options.add_locations(parser, "workspace")
@@ -75,7 +75,7 @@ def measure(trial: Trial, data: str, cores: int, seconds: float = SECONDS) -> li
 
 
 def show_probe(plan: Plan, data: str, cores: int | None = None) -> str:
-    """Return the table of `ablate probe`, and its advice."""
+    """Return the table of `ablate doctor probe`, and its advice."""
     cores = cores or int(usable_cores()) or 1  # a container may have less than one
     trial = largest_trial(plan)
     measured = measure(trial, data, cores)

@@ -41,11 +41,11 @@ from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace
 
-EXAMPLE = "ablate tokens 3f2a9c 81bb02"
+EXAMPLE = "ablate trial tokens 3f2a9c 81bb02"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `ablate tokens`."""
+    """Add the options of `ablate trial tokens`."""
     parser.add_argument("trials", nargs="+", help=_options.TRIALS)
     parser.add_argument(
         "--split",
@@ -175,7 +175,9 @@ def _log_read(store: Store, journals: Sequence[Journal]) -> int:
     """Log one more read of the test split; return the largest number of reads so far."""
     ids = [journal.trial.id for journal in journals]
     others = {own: [other for other in ids if other != own] for own in ids}
-    return max(saved.remember_reading(store, own, "ablate tokens", others[own]) for own in ids)
+    return max(
+        saved.remember_reading(store, own, "ablate trial tokens", others[own]) for own in ids
+    )
 
 
 def _lines(

@@ -1,7 +1,7 @@
 """The mirror: trials, epochs, arms and studies as typed Parquet files, for fast queries.
 
     stored    makes rows from a store's journals and records: the source of a workspace
-    server    reads rows from a server where `ablate sync` has exported them
+    server    reads rows from a server where `ablate report sync` has exported them
     arms      the rows of `arms`, counted as tables count them
     files     generations of files, complete or absent, and the detection of damage
     lines     rows as lines of JSON, and the types of their columns

@@ -1,4 +1,4 @@
-"""Reads the rows of trials and studies from a server, where `ablate sync` has exported them.
+"""Reads the rows of trials and studies from a server, where `ablate report sync` has exported them.
 
 Each run has its rows in tags, as JSON: `ablate.row` and `ablate.epochs` of a trial, `ablate.study`
 (the study's record) of a study; what a tag has no room for goes on in `ablate.row.2`, and so on.
@@ -101,7 +101,7 @@ class ServerSource:
         """How many runs have no rows."""
         num = sum(study.unread for study in self._studies.values())
         runs = "1 run was" if num == 1 else f"{num} runs were"
-        again = f"ablate sync --mlflow {redacted(self._uri)}"
+        again = f"ablate report sync --mlflow {redacted(self._uri)}"
         which = "it" if num == 1 else "them"
         why = f"{runs} exported by an earlier version; `{again}` exports {which} again."
         return [why] if num else []

@@ -74,7 +74,7 @@ def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     figures = [figure.title for figure in plots.described(judged_of(study)).values()]
     rest = ["Arms", "Trials", "To run it again"]
     assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.NAMES)
-    key = re.search(r"ablate provenance ([0-9a-f]{16})", text)
+    key = re.search(r"ablate table provenance ([0-9a-f]{16})", text)
     assert key and "a on, b off" in provenance.show(workspace.store, key[1])
     assert text.count("<tr>") > len(study.journals)  # every trial is in it
 

@@ -1,4 +1,4 @@
-"""`ablate compare STUDY...|PAPER...`: ours beside theirs, of both splits or of one."""
+"""`ablate table compare STUDY...|PAPER...`: ours beside theirs, of both splits or of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ablate compare` and `ablate query` print, whole: tests/golden/compared.txt."""
+"""What `ablate table compare` and `ablate query` print, whole: tests/golden/compared.txt."""
 
 from __future__ import annotations
 

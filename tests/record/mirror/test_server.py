@@ -99,7 +99,9 @@ def test_a_run_of_an_earlier_version_is_counted_and_named(recorded, server, tmp_
     server.bare({"arm": "a"})
     for _ in range(2):
         (*_, note) = server.mirror(tmp_path).notes
-        assert note.startswith("1 run was exported by an earlier version; `ablate sync --mlflow ")
+        assert note.startswith(
+            "1 run was exported by an earlier version; `ablate report sync --mlflow "
+        )
     assert ask(server.mirror(tmp_path), TRIALS).rows == [("t1",)]
 
 

@@ -47,7 +47,7 @@ def test_publishing_and_comparing(two, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     at = ["--workspace", str(two.workspace.folder)]
     assert cli.main(["publish", "one", "other", *at]) == 0
-    assert "ablate compare takase2018doc --results results" in capsys.readouterr().out
+    assert "ablate table compare takase2018doc --results results" in capsys.readouterr().out
     readme = (tmp_path / "results" / "README.md").read_text()
     assert (
         "### one@laptop" in readme and "- `ablate study other.py --scale small --local`" in readme

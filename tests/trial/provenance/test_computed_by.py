@@ -144,7 +144,7 @@ def test_what_kernels_cannot_compute_says_nothing(monkeypatch, dtype, device):
 )
 def test_a_rerun_names_the_switch_of_its_record(data, way, remedy):
     journal = journals.Journal(trial_of(data), attempts=[Attempt(computed_by=(way,))])
-    assert f": {remedy} ablate rerun" in rerun._remedy(journal)
+    assert f": {remedy} ablate trial rerun" in rerun._remedy(journal)
 
 
 def test_an_ngram_model_has_nothing_for_kernels(tmp_path, data):

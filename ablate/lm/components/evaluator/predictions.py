@@ -3,8 +3,8 @@
     rank = number of singular values above tolerance * the largest,    A[context, word]
 
 in float64, of the logits of a single softmax without a gate, otherwise of the log-probabilities;
-`ablate analyze rank` says why. The rank is at most the number of contexts, which are the first
-tokens of the split: to see full rank takes as many contexts as the vocabulary has words. An
+`ablate trial analyze rank` says why. The rank is at most the number of contexts, which are the
+first tokens of the split: to see full rank takes as many contexts as the vocabulary has words. An
 ensemble has no such number.
 """
 

@@ -1,4 +1,4 @@
-"""`ablate tokens`: the interval of two models' difference over the sentences of a text."""
+"""`ablate trial tokens`: the interval of two models' difference over the sentences of a text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _hold_close(deltas: np.ndarray, half: np.ndarray) -> None:
 
 ROW = Row(
     name="By the token",
-    promise="The 95% interval of `ablate tokens` covers the difference of two models.",
+    promise="The 95% interval of `ablate trial tokens` covers the difference of two models.",
     draws="Texts whose sentences' differences are normal and correlate with those of their "
     "neighbours.",
     of="intervals that cover the difference",
