@@ -318,7 +318,7 @@ class TestRecords:
         ended.succeeded()
         assert f"{silent} cannot store records now" in ended.out
         assert "not recorded yet: 4 trials" in ended.out and "later: ablate sync" in ended.out
-        assert "2 seeds, paired" in ended.out
+        assert "2 paired seeds" in ended.out
         refused = place.ablate("sync", "--mlflow", silent)
         refused.failed(RECORD, f"{silent} cannot store records now")
         synced = place.ablate("sync")
