@@ -37,8 +37,8 @@ PATH = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\":,;]+/)+([^\s/'\":,;]+)")
 HEAD = """\
 # Results
 
-Written by `ablate report publish`: studies, the settings, epochs and outcome of every trial, and what
-the tables are made of, without weights. Nothing below is typed by hand.
+Written by `ablate report publish`: studies, the settings, epochs and outcome of every trial, and
+what the tables are made of, without weights. Nothing below is typed by hand.
 
     ablate table STUDY --store {folder}            # a study's table
     ablate table compare PAPER --results {folder}  # our numbers next to a paper's

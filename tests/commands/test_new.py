@@ -37,7 +37,7 @@ def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
     # Two seeds of two arms: the tests have no time for the whole.
     changes = ["--seeds", "2", "--set", epochs, "--arms", arm]
     assert main(["study", "my_question.py", "--local", *changes]) == 0
-    assert "changed on the command line: --seeds 2" in capsys.readouterr().out
+    assert "Changed on the command line: --seeds 2" in capsys.readouterr().out
     assert main(["status", "my_question.py"]) == 0
     assert "4        0       0         0       0     0       4" in capsys.readouterr().out
 

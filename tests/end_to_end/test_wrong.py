@@ -320,7 +320,7 @@ class TestRecords:
         assert (
             "not recorded yet: 4 trials" in ended.out and "later: ablate report sync" in ended.out
         )
-        assert "2 seeds, paired" in ended.out
+        assert "2 paired seeds" in ended.out
         refused = place.ablate("sync", "--mlflow", silent)
         refused.failed(RECORD, f"{silent} cannot store records now")
         synced = place.ablate("sync")
