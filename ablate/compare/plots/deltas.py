@@ -55,7 +55,7 @@ def described(judged: Judged) -> fig.Figure | None:
         beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
     )
     return fig.Figure(
-        title="What each arm bought",
+        title="Difference of each arm",
         caption=_caption(judged) + chosen.left_out([*compared], MOST_ARMS, judged),
         panels=[panel],
         height=1.1 + 0.27 * len(rows),
@@ -153,8 +153,8 @@ def _caption(judged: Judged) -> str:
     replication = judged.replication
     base = "the arm before" if judged.record.design == "path" else "the base arm"
     other = ", or from the one in brackets," if columns.elsewhere_noted(judged) else ""
-    percent = f"{100 * (1 - judged.alpha):g}%"
-    paired = f"Differences from {base}{other} with {percent} intervals, paired over"
+    level = columns.coverage(judged)
+    paired = f"Differences from {base}{other} with {level} intervals, paired over"
     dots = f"Dots: each {replication.unit}."
     if replication.of_settings_found:
         return (

@@ -95,7 +95,7 @@ def _of_table(judged: Judged, table: Table, whole: Table, tests: Table | None, r
         parts += [Grid(rows.named(tests), folded="Tests in full"), *small(tests.notes)]
     # The question is above already.
     shown = [part for part in parts if getattr(part, "text", "") != judged.record.question]
-    return Block("table", "What each arm bought", shown)
+    return Block("table", "Results", shown)
 
 
 def _arms(study: Followed, params: Mapping[str, str]) -> Block:
