@@ -158,7 +158,7 @@ def _examined(head: Head, folder: Path, token: str | None) -> tuple[int, str]:
     return done.returncode, line
 
 
-@pytest.mark.parametrize("token", [None, secrets.token_hex(32)])
+@pytest.mark.parametrize("token", [None, "0" * 64])
 def test_doctor_without_the_right_token(head: Head, tmp_path: Path, token: str | None) -> None:
     status, said = _examined(head, tmp_path, token)
     assert status == 5 and said.startswith("FAIL") and "RAY_AUTH_TOKEN" in said
