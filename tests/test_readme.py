@@ -18,7 +18,7 @@ README = places.ROOT / "README.md"
 
 def test_the_table_of_the_readme_is_that_of_the_recorded_study():
     section = README.read_text(encoding="utf-8").partition("```\ndoc_layer_mix@laptop")
-    block = (section[1] + section[2]).removeprefix("```\n").partition("\n\nWhere to look next")[0]
+    block = (section[1] + section[2]).removeprefix("```\n").partition("\n```")[0]
     judged = open_study(Store(str(places.ROOT / "results")), "doc_layer_mix@laptop")
     assert block == text.write(study_table(judged), text.WIDTH)
     shipped = load(places.ROOT / "studies" / "doc_layer_mix.py").scales["laptop"]

@@ -4,6 +4,7 @@ used there."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -213,7 +214,8 @@ def test_a_study_of_plain_functions_needs_no_torch(site, tmp_path):
     here, over_ray = (("--workspace", name) for name in ("here", "over_ray"))
     ablate("study", "ridge.py", "--local", *here)
     ablate("study", "ridge.py", *over_ray)
-    assert ablate("table", "ridge", *here) == ablate("table", "ridge", *over_ray)
+    tables = [ablate("table", "ridge", *where) for where in (here, over_ray)]
+    assert len({re.sub(r"\d+s of training", "", table) for table in tables}) == 1
     cut = bare.ran(python, "-c", CUT, "cut", folder=tmp_path)
     assert cut.stdout == ran("-c", CUT, "with torch", folder=tmp_path, path=site), cut.stderr
     answer = bare.ran(python, "-m", "ablate", "study", "doc_layer_mix", "--local", folder=tmp_path)

@@ -35,7 +35,7 @@ Used = tuple[str, str]  # the class or slot, and the name
 def public_words() -> list[Used]:
     """Every field of a study's words, and every technique of every slot."""
     names = ((word, name) for word, own in WORDS.items() for name in own)
-    techniques = ((slot, name) for slot in registry.every_slot() for name in registry.names(slot))
+    techniques = ((slot, name) for slot in registry.every_slot() for name in registry.shipped(slot))
     return [*names, *techniques]
 
 

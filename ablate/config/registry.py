@@ -173,12 +173,12 @@ def revision_of(values: Mapping[str, str | None]) -> str:
 def names(slot: str) -> list[str]:
     """List a slot's techniques, shipped or registered by a study, without importing any."""
     _check_slot(slot)
-    return sorted({*_shipped(slot), *(name for known, name in _techniques if known == slot)})
+    return sorted({*shipped(slot), *(name for known, name in _techniques if known == slot)})
 
 
 @cache
-def _shipped(slot: str) -> Mapping[str, str]:
-    """The packages of the techniques that come with ablate and its plug-ins, by name.
+def shipped(slot: str) -> Mapping[str, str]:
+    """Return the packages of the techniques that come with ablate and its plug-ins, by name.
 
     Cached: a plan asks for each of its trials.
     """
@@ -194,7 +194,7 @@ def _shipped(slot: str) -> Mapping[str, str]:
 
 def file_of(slot: str, name: str) -> Path:
     """Return the file of a technique that comes with ablate or a plug-in."""
-    return folder_of(_shipped(slot)[name]) / slot / f"{name}.py"
+    return folder_of(shipped(slot)[name]) / slot / f"{name}.py"
 
 
 def of_users() -> list[Technique]:
@@ -210,7 +210,7 @@ def get(slot: str, name: str, where: str = "") -> Technique:
             raise ConfigError(f"{where}: {gone}" if where else gone)
         raise ConfigError(unknown(slot, name, names(slot), where))
     if (slot, name) not in _techniques:
-        importlib.import_module(f"{_shipped(slot)[name]}.{slot}.{name}")
+        importlib.import_module(f"{shipped(slot)[name]}.{slot}.{name}")
     return _techniques[slot, name]
 
 

@@ -36,14 +36,15 @@ EXPECTED = {  # are filled up there
     # The noise moves once, before the first update.
     ("step", ENTERS, "lm/components/loss/nce.py: UnigramNoise._move.<locals>.<genexpr>"),
 }
-OF_PAIRS = {  # the distinct words of a chunk, each of which has soft targets once
-    ("step", SHAPE, "lm/model/fast/tempered_gradient.py: _soft_targets"),
-}
+# The distinct words of a chunk, each of which has soft targets once.
+SOFT = ("step", SHAPE, "lm/model/fast/tempered_gradient.py: _soft_targets")
+OF_PAIRS = {SOFT}
 STREAM = {
     ("step", CREATED, "lm/training/stream.py: Stream._spans"),  # which rows a part has
     ("validation", READ, "lm/training/evaluation.py: rows_nll"),  # once, at its end
 }
 SENTENCES = {
+    SOFT,
     ("step", SHAPE, "lm/model/flow.py: Pass.kept"),  # of pairs of steps, how many are in sentences
     ("step", CREATED, "lm/training/sentence_pairs.py: Pairs.update"),
     ("validation", READ, "lm/model/sentences.py: pairs_nll"),  # once, at its end

@@ -73,7 +73,7 @@ def test_the_study_is_among_the_experiments_and_its_run_on_top(page):
 
 def test_the_studys_page_has_its_question_and_its_table(page):
     experiment, run, _ = run_of(page.database, "ablate.study_run")
-    page(f"/experiments/{experiment}/runs/{run}", "The same again?", "base arm", "verdict")
+    page(f"/experiments/{experiment}/runs/{run}", "The same again?", "base", "verdict")
 
 
 def test_a_trials_page_has_its_numbers(page):

@@ -32,7 +32,7 @@ def test_what_cells_show_and_what_they_reuse(cell, tmp_path) -> None:
     assert "<progress" not in progress[-1]["text/html"]
     assert "<td>a</td>" in table["text/html"] and "<style>" in table["text/html"]
     assert "Does it arrive?" in table["text/html"] and "<html" not in table["text/html"]
-    assert table["text/plain"].startswith("study@s\nDoes it arrive?\n")
+    assert table["text/plain"].startswith("study@s: Does it arrive?\n")
     known = trials_in(tmp_path)
     assert len(known) == 2
 

@@ -69,7 +69,7 @@ def mlflow(workspace: Workspace) -> Iterator[Finding]:
     except quiet.load("mlflow.exceptions").MlflowException as error:
         raise RecordError(
             f"{uri} does not answer: {first_cause(error)}. Training continues without it; `ablate "
-            "sync` delivers what it missed."
+            "report sync` delivers what it missed."
         ) from error
     if code == HTTPStatus.OK:
         yield Finding(OK, f"{uri} answers")

@@ -14,6 +14,7 @@ from ablate.compare.table.costs import APART, compared_with, cost_ratio
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.text.lists import MOST, are, joined, named
 from ablate.results.result import RAISED
+from ablate.store.journal import kept_outside
 from ablate.store.replication import plural
 
 ROOM = 300  # characters of what to read with care
@@ -29,6 +30,7 @@ def changed_or_lost(judged: Judged) -> Iterator[str]:
     yield from notes.at_floor(judged)
     yield from judged.about_base()
     yield from judged.below_floor()
+    yield from kept_outside(judged.journals[t] for t in record.trial_ids() if t in judged.journals)
     holds = (
         f": verdicts and intervals hold at any number of {plural(looks.unit)}, and decide later "
         "than planned ones"

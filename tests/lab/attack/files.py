@@ -54,7 +54,6 @@ KINDS = {  # kind -> the workspace, and where its files are
     "readings": ("finished", "store/trials/*/readings.json"),
     "search log": ("finished", "searches/*.log"),
     "search log of a cut study": ("searching", "searches/*.log"),
-    "ledger": ("training", "store/studies/*/ledger.json"),
     "study record": ("finished", "store/studies/*/study.json"),
     "analyses": ("finished", "store/studies/*/analyses.json"),
     "results": ("finished", "store/studies/*/results/**/*.*"),

@@ -296,7 +296,7 @@ from ablate.trial import travel
 from ablate.store.store import Store
 
 parcel = {"asked": ["folder:/not/here", "word", False, 1], "key": sys.argv[2]}
-parcel |= {"encoded": True, "files": []}
+parcel |= {"copied_by": "ablate.lm.data.encoded:copy_into", "files": []}
 folder = travel.receive(parcel, Store(sys.argv[1]))
 from ablate.lm.sections import CorpusConfig
 from ablate.lm.data.corpus import open_corpus
