@@ -98,9 +98,9 @@ class Search(Word):
     exactly. An asynchronous one keeps every worker busy; its suggestions depend on timing.
 
     Args:
-        space: The name of a search space, as `ablate show spaces` lists them, the path of its file,
-        or
-            its rows: `{"Learning rate": {"field": "optimizer.learning_rate", "range": [0.1, 9]}}`.
+        space: The name of a search space, as `ablate show spaces` lists them, the path of its
+            file, or its rows:
+            `{"Learning rate": {"field": "optimizer.learning_rate", "range": [0.1, 9]}}`.
         trials: Maximum number of trials per arm and search.
         sampler: How values are suggested: `"tpe"`, `"random"`, or one of your own.
         options: Options of the sampler, as `ablate show components sampler tpe` lists them:
@@ -206,9 +206,8 @@ class Arm(Word):
         recipe: A recipe's name, `"name"` or `"name:column"`, that replaces the base.
         stages: Further changes by stage: `{"finetune": {...}}`.
         then: Stages of this arm alone, after the scale's.
-        published: Its names in the paper's table: model and variant, spelled as `ablate table
-        papers`
-            prints them, and the corpus if its task has none.
+        published: Its names in the paper's table: model and variant, spelled as
+            `ablate table papers` prints them, and the corpus if its task has none.
         levels: Its level of each factor. Designs fill this in.
         against: The arm that it is compared with, if not the study's `base_arm`.
         rows: Rows of its recipe to fix, by name: `{"Dropout": 0.2}`.
@@ -354,9 +353,8 @@ class Scale(Word):
         arms: Names of the arms of this scale, if not all. The base arm is always one of them.
         stage_changes: Changes by stage, stages of single arms included: `{"gate": {...}}`.
         brief: Shorten every trial, as its kind of task says. `smoke` sets it.
-        smoke: The scale only shows that everything runs, so `ablate table compare --except` leaves
-        its
-            trials out. `smoke` sets it.
+        smoke: The scale only shows that everything runs, so `ablate table compare --except`
+            leaves its trials out. `smoke` sets it.
         settings_of: Another scale of the study, finished before. Each arm takes the settings that
             its searches there found, once for each search, on `seeds` seeds each. The rule of
             searches holds: below three of them, there is no verdict.
