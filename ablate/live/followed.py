@@ -73,11 +73,18 @@ class Followed:
         """What the study's table and figures are made of: the numbers of `ablate table`."""
         ordered = {id: self.journals[id] for id in self._ids() if id in self.journals}
         start = time.monotonic()
-        if self._judged is None or (self._outdated and start >= self._due):
+        due = start >= self._due or self._is_final
+        if self._judged is None or (self._outdated and due):
             copied = self._copied_from(ordered)
             self._judged, self._outdated = Judged(self.record, ordered, copied=copied), False
             self._made, self._due = {}, 0.0
         return self._judged
+
+    @property
+    def _is_final(self) -> bool:
+        """Return whether every trial has ended: nobody waits for the last table."""
+        known = (self.journals.get(trial_id) for trial_id in self._ids())
+        return all(journal is not None and journal.status is not None for journal in known)
 
     def _copied_from(self, ordered: dict[str, Journal]) -> StudyRecord | None:
         """What `open_study` finds, looked for again if a record or an arm's first trial is new."""

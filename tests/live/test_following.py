@@ -58,6 +58,23 @@ def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place, monk
     assert "table" in served.fragments(watched, {}, cursor)
 
 
+def test_a_slow_table_is_made_at_once_when_every_trial_has_ended(place, monkeypatch):
+    monkeypatch.setattr("ablate.live.followed.SLOW_SECONDS", -1.0)
+    monkeypatch.setattr("ablate.live.followed.SHARE", 1e9)  # it would not be made again for years
+    followed = Followed(place.workspace, KEY)
+    followed.refresh()
+    before = followed.once("table", lambda judged: judged)
+    place.grow("mos-3", 2, 4.4)
+    followed.refresh()
+    assert followed.judged is before  # other trials are still to come
+    for trial in followed.record.trial_ids():
+        if followed.ends.get(trial) is None:
+            place.grow(trial, 2, 4.4)
+    while followed.refresh():
+        pass
+    assert followed.judged is not before
+
+
 def test_a_cursor_of_another_servers_life_gets_everything(served):
     watched = served.study(KEY)
     everything = served.fragments(watched, {}).keys()
