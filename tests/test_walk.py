@@ -91,7 +91,7 @@ def test_from_an_empty_folder_to_an_answer_with_the_page_open(tabs, tmp_path):
     sums = [sum(counts) for counts in seen]
     assert len(sums) > 2 and sums == sorted(sums), "arms fill up, without a reload"
     rows = re.findall(r"^dropout 0\.\d .*(?:better|worse|undecided)", text, re.MULTILINE)
-    assert len(rows) == 2 and "corpus mine" in text, text
+    assert len(rows) == 2 and "mine, 4 paired seeds" in text, text
 
 
 def watched(tabs: Any, printed: Path, running: subprocess.Popen[str]) -> list[list[int]]:
