@@ -219,6 +219,13 @@ def terminal(tmp_path, workspace, capsys, monkeypatch) -> Terminal:
     return Terminal(tmp_path, workspace, capsys)
 
 
+@pytest.fixture(autouse=True)
+def _shipped_techniques_alone(monkeypatch):
+    """Other tests of this process may have registered some of their own."""
+    shipped = {key: each for key, each in registry._techniques.items() if not each.is_users}
+    monkeypatch.setattr(registry, "_techniques", shipped)
+
+
 @pytest.mark.golden
 def test_every_mistake_gets_its_golden_answer(terminal, tmp_path):
     text = "\n".join(terminal.answer(mistake) for mistake in mistakes())
