@@ -195,12 +195,9 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
 def _groups() -> str:
     """The commands, as the help shows them."""
     lines = []
-    for group, known in commands.GROUPS.items():
+    for group, names in commands.groups().items():
         lines += ["", f"{group}:"]
-        for name, subs in known.items():
-            own = [name] if name in commands.names() else []
-            for each in (*own, *(sub for sub in subs if sub != commands.RUN)):
-                lines.append(f"  {commands.called(each):<17} {commands.summary(each)}")
+        lines += [f"  {commands.called(name):<17} {commands.summary(name)}" for name in names]
     return "\n".join(lines[1:])
 
 

@@ -30,7 +30,9 @@ class Moved(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return today's module."""
         now = spec.name.replace("ablate.", "ablate.lm.", 1)
-        warnings.warn(f"{spec.name} is {now} now. Import that.", DeprecationWarning, stacklevel=2)
+        if spec.name.count(".") == 1:  # once, and not for each file in it
+            text = f"{spec.name} is {now} now. Import that."
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
         module = import_module(now)
         self._specs[module] = module.__spec__  # which the import replaces
         return module

@@ -427,3 +427,29 @@ def test_torch_is_asked_for_huge_pages_unless_the_user_has_said_otherwise(users)
         check=True,
     )
     assert done.stdout.strip() == (users or "1")
+
+
+OLD_NAMES = """
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    from ablate.components import register
+    from ablate.components.head import softmax as old
+    from ablate.testing import check_technique
+import ablate.lm.components.head.softmax as new
+import ablate.lm.components as now
+assert old is new and now.__spec__.name == "ablate.lm.components"
+print(*(each.message for each in said), sep="\\n")
+"""
+
+
+def test_what_moved_answers_to_its_old_name_with_one_warning_each():
+    """The same module: a second one would register its techniques again."""
+    done = subprocess.run(
+        [sys.executable, "-c", OLD_NAMES], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "ablate.components is ablate.lm.components now. Import that.",
+        "ablate.testing is ablate.lm.testing now. Import that.",
+    ]

@@ -59,6 +59,16 @@ def found(words: Sequence[str]) -> list[str]:
     return [*words]
 
 
+def groups() -> dict[str, list[str]]:
+    """Return the commands that there are by their groups; those of other packages come last."""
+    known, grouped = names(), {}
+    for group, listed in GROUPS.items():
+        each = [one for name, subs in listed.items() for one in (name, *subs)]
+        grouped[group] = [name for name in each if name in known]
+    others = [name for name in known if not any(name in group for group in grouped.values())]
+    return {**grouped, "more": others} if others else grouped
+
+
 def shown(name: str) -> list[str]:
     """Return the names of the commands that are called after one."""
     return [f"{name} {sub}" for sub, above in UNDER.items() if above == name]
@@ -67,7 +77,8 @@ def shown(name: str) -> list[str]:
 @cache
 def _files() -> dict[str, tuple[str, Path]]:
     """The package and the file of each command: ablate's own, and those of plug-ins."""
-    packages = [PACKAGE, *(plugin.commands for plugin in plugins() if plugin.commands)]
+    # ablate's own come last: no plug-in replaces one.
+    packages = [*(plugin.commands for plugin in plugins() if plugin.commands), PACKAGE]
     return {
         name: (package, file)
         for package in packages

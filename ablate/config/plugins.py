@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ablate.errors import ConfigError
+from ablate.errors import ConfigError, unknown
 
 GROUP = "ablate.plugins"
 
@@ -107,9 +107,10 @@ def comes_with_a_plugin(module: str) -> bool:
     return any(module == owner or module.startswith(f"{owner}.") for owner in owners)
 
 
-def analyses() -> ModuleType:
-    """Return the module that answers for analyses."""
-    for plugin in plugins():
-        if plugin.analyses:
-            return importlib.import_module(plugin.analyses)
-    raise ConfigError("no plug-in that is installed has analyses.")
+def analyses_with(name: str) -> ModuleType:
+    """Return the module that answers for the analysis of this name."""
+    modules = [importlib.import_module(p.analyses) for p in plugins() if p.analyses]
+    known = {each: module for module in modules for each in module.names()}
+    if name not in known:
+        raise ConfigError(unknown("analysis", name, known))
+    return known[name]

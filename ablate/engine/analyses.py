@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ablate import papers
 from ablate.config import fields
 from ablate.config.identity import StageName
-from ablate.config.plugins import analyses
+from ablate.config.plugins import analyses_with
 from ablate.errors import AblateError, DamagedError, StoreError, TrialError
 from ablate.redaction import redacted
 from ablate.store import findings
@@ -82,15 +82,15 @@ def _made(workspace: Workspace, key: str) -> Sequence[SavedFinding]:
 def _options(study: Study, word: Analyze, *, published: bool) -> object:
     where = f"{study.file or study.name}: analysis '{word.analysis}'"
     values = {**word.options, **(word.published if published else {})}
-    return fields.build(analyses().get(word.analysis).options, values, where)
+    return fields.build(analyses_with(word.analysis).get(word.analysis).options, values, where)
 
 
 def _groups(word: Analyze, arms: Sequence[str]) -> list[tuple[str, ...]]:
     """The arms of each run: one by one, or all together if the analysis takes several trials."""
-    chosen = analyses().get(word.analysis)
+    chosen = analyses_with(word.analysis).get(word.analysis)
     if chosen.num_subjects == (1, 1):
         return [(arm,) for arm in arms]
-    analyses().check_number(word.analysis, chosen, len(arms))
+    analyses_with(word.analysis).check_number(word.analysis, chosen, len(arms))
     return [tuple(arms)]
 
 
@@ -132,10 +132,11 @@ def _found(
     workspace: Workspace,
 ) -> SavedFinding:
     name, store = job.word.analysis, workspace.store
+    analyses = analyses_with(name)
     journals = [ended[trial] for trial in trials]
-    finding = analyses().found(name, journals, store, workspace.data, job.options)
+    finding = analyses.found(name, journals, store, workspace.data, job.options)
     folder = workspace.folder / "analyses" / "-".join(trials)
-    files = analyses().write(finding, folder, name)
+    files = analyses.write(finding, folder, name)
     svg = next((f for f in files if not isinstance(f, str) and f.suffix == ".svg"), None)
     return SavedFinding(
         analysis=name,
@@ -144,7 +145,7 @@ def _found(
         paper=_in_paper(job.word, study),
         title=finding.title,
         columns=tuple(finding.columns),
-        rows=tuple(map(tuple, analyses().text_rows(finding))),
+        rows=tuple(map(tuple, analyses.text_rows(finding))),
         notes=tuple(finding.notes),
         svg=svg.read_text(encoding="utf-8") if svg else "",
     )

@@ -380,6 +380,7 @@ class _Listener:
 
     def planned(self, record: study_record.StudyRecord) -> None:
         self.screen.planned(record)
+        self.keeping.update(record)
         self.course.update(record)
         self.recorder.update(record)
 

@@ -22,20 +22,11 @@ class Looks:
     pairs: int  # that each arm has at the end, as it is planned now
     unit: str  # what a pair is
     kept: bool = True  # False: what was stated before the first result has changed since
-    running: bool = False  # results are still to come, so that whoever reads now may stop now
 
     @property
     def as_planned(self) -> bool:
         """Return whether no look was made, or will be made, that was not planned."""
-        if not self.kept or self.is_open:
-            return False
-        return self.planned[-1] == self.pairs and set(self.made) <= set(self.planned)
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether the one planned look, at the end, is still to come: intervals hold at any
-        time until then, and there is no p."""
-        return self.running and len(self.planned) == 1
+        return self.kept and self.planned[-1] == self.pairs and set(self.made) <= set(self.planned)
 
     @property
     def are_several(self) -> bool:

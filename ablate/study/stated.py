@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ablate.compare.judged import ALPHA
@@ -15,22 +15,30 @@ from ablate.store.outcome import Status
 from ablate.store.replication import counted, plural
 from ablate.store.stated import KeptPlan, PlansOf, StatedPlan
 from ablate.store.store import Store
+from ablate.store.study_record import StudyRecord
 from ablate.study.planned import Plan
 
 
-@dataclass(frozen=True)
 class Keeping:
     """A plan that is kept, and the arms of which a result has come."""
 
-    plan: Plan
-    plans: PlansOf | None  # None: nothing is kept, as of a smoke test
+    def __init__(self, plan: Plan, plans: PlansOf | None) -> None:
+        """`plans` is None if nothing is kept, as of a smoke test."""
+        self.plan, self._plans = plan, plans
+        self.update(plan.record)
+
+    def update(self, record: StudyRecord) -> None:
+        """Take in what was planned on the way: what confirms a search's winner."""
+        self._arms: dict[str, set[str]] = {}
+        for trial in record.trials:
+            if trial.final:
+                self._arms.setdefault(trial.id, set()).add(trial.arm)
 
     def finished(self, trial_id: str, status: Status | None) -> None:
-        """Note the arm of a trial that has ended with a result."""
-        if self.plans is None or status != Status.COMPLETED:
-            return
-        arms = {t.arm for t in self.plan.record.trials if t.id == trial_id and t.final}
-        self.plans.note({_digest_of(self.plan, arm): arm for arm in arms})
+        """Note the arms of a trial that has ended with a result."""
+        if self._plans is not None and status == Status.COMPLETED:
+            arms = self._arms.get(trial_id, ())
+            self._plans.note({_digest_of(self.plan, arm): arm for arm in arms})
 
 
 def keep(plan: Plan, store: Store) -> Keeping:

@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from ablate import cli, commands
+from ablate.config.plugins import Plugin
 from tests.support import places
 from tests.support.golden import golden
 
@@ -76,6 +77,25 @@ def test_the_help_has_every_command_once_in_its_group():
     below = [name for name in commands.UNDER if name != commands.RUN]
     assert sorted([*grouped, *below]) == sorted([*commands.names(), commands.SHOW])
     assert len(grouped) <= 17
+
+
+def test_commands_of_other_packages_come_last_and_replace_none(tmp_path, monkeypatch, capsys):
+    package = tmp_path / "with_commands"
+    package.mkdir()
+    for name in ("__init__", "weigh", "table"):
+        (package / f"{name}.py").write_text(f'"""Do what {name} does."""\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    more = Plugin(package="with_commands", commands="with_commands")
+    known = commands.plugins()
+    monkeypatch.setattr(commands, "plugins", lambda: (*known, more))
+    commands._files.cache_clear()
+    try:
+        shown = printed(capsys, "--help")
+        table = commands.load("table").__name__
+    finally:
+        commands._files.cache_clear()
+    assert "more:\n  weigh             do what weigh does\n" in shown
+    assert table == "ablate.commands.table"
 
 
 @pytest.mark.parametrize("name", [name for name in commands.UNDER if name != commands.RUN])

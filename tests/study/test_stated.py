@@ -56,6 +56,7 @@ study = Study(
     scales={"small": Scale(seeds=5)},
 )
 '''
+LEVEL = '    level: int = setting(1, doc="adds to the error", low=0)'
 TWO = 'Arm("two", {"levels.level": 2}), '
 
 
@@ -214,6 +215,25 @@ def test_while_a_study_runs_its_intervals_hold_at_any_time(ran, tmp_path):
     assert found.interval[0] < low < high < found.interval[1]
     assert found.p_holm is None
     assert found.verdict == Verdict.UNDECIDED
+
+
+def test_an_arm_that_was_tuned_and_left_out_still_counts(ran):
+    """What confirms a winner is planned on the way, and its result counts as any other."""
+    space = '{"Level": {"field": "levels.level", "choices": [0, 1, 3]}}'
+    search = f"search=Search(space={space}, trials=2, repeats=3), "
+    tuned = (
+        ("import Arm,", "import Arm, Search,"),
+        ("Scale(seeds=5)", f"Scale({search}seeds=1)"),
+        ('Arm("two", {"levels.level": 2}), ', 'Arm("two", {"levels.scale": 2.0}), '),
+        ('Arm("nine", {"levels.level": 9})', 'Arm("nine", {"levels.scale": 9.0})'),
+        (LEVEL, f'{LEVEL}\n    scale: float = setting(1.0, doc="of the noise")'),
+        ("0.05 * noise", "0.05 * run.config.scale * noise"),
+    )
+    assert line(ran(*tuned)).startswith("As planned")
+    less = ('Arm("two", {"levels.scale": 2.0}), ', "")
+    judged = ran(*tuned, less)
+    assert "1 of 3 arms left out (two; they still count)" in line(judged)
+    assert judged.num_comparisons == 2
 
 
 def test_a_replication_says_what_came_of_those_before_it(ran, tmp_path, capsys):

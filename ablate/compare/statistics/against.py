@@ -66,9 +66,10 @@ class Judge:
         plain = statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
         if plain is None or not tested:
             return plain
-        to_come = any(arm.counts.missing for arm, _ in terms)
-        looks = replace(self.looks, running=to_come)
-        return over_time.over_looks(plain, of_pairs, looks, self.alpha)
+        if self.looks.is_one and any(arm.counts.missing for arm, _ in terms):
+            # The one look is still to come, and whoever reads now may stop now.
+            return replace(plain, interval=anytime.interval(plain.deltas, self.alpha), p=None)
+        return over_time.over_looks(plain, of_pairs, self.looks, self.alpha)
 
     def fates(self, arm: ArmResult, others: Sequence[ArmResult], verdict: Verdict) -> list[str]:
         """The fates of those results of an arm on which a verdict rests.
@@ -122,7 +123,7 @@ class Judge:
             is_cut=interval != shown,
             bounds=bounds,
             coverage=1 - (self.alpha if withheld else self.alpha / family),
-            p_holm=None if reason.endswith(TO_RUN) and self.looks.is_one else p_holm,
+            p_holm=p_holm,
             verdict=verdict,
             reason=reason,
             within=below,
@@ -140,7 +141,7 @@ class Judge:
         level = self.alpha / family
         if self.replication.of_settings_found:
             return difference.interval
-        if reason.endswith("to run"):
+        if reason.endswith(TO_RUN):
             return anytime.interval(difference.deltas, level)
         return None if reason else over_time.deciding_interval(difference, self.looks, level)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.lm.analysis import Finding, get
+from ablate.lm.analysis import Finding, get, names
 from ablate.lm.analysis.writing import check_number, text_rows, write
 from ablate.store.journal import Journal
 from ablate.store.store import Store
 
-__all__ = ["check_number", "found", "get", "text_rows", "write"]
+__all__ = ["check_number", "found", "get", "names", "text_rows", "write"]
 
 
 def found(
