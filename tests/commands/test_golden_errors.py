@@ -222,8 +222,8 @@ def terminal(tmp_path, workspace, capsys, monkeypatch) -> Terminal:
 @pytest.fixture(autouse=True)
 def _shipped_techniques_alone(monkeypatch):
     """Other tests of this process may have registered some of their own."""
-    shipped = {key: each for key, each in registry._techniques.items() if not each.is_users}
-    monkeypatch.setattr(registry, "_techniques", shipped)
+    for technique in registry.of_users():
+        monkeypatch.delitem(registry._techniques, (technique.slot, technique.name))
 
 
 @pytest.mark.golden
