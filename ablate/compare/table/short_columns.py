@@ -33,7 +33,7 @@ def short_columns(judged: Judged) -> list[Column]:
         _level(judged, digits),
         *(_further(index, each, judged) for index, each in further),
         _delta(judged, digits),
-        _drawn([arm.comparison for arm in judged.arms], metric).about(_or_base),
+        drawn_column([arm.comparison for arm in judged.arms], metric).about(_or_base),
         Column(_wins_heading(judged), _wins, spare=5).about(tested),
         *_cost(judged),
         Column("verdict", _verdict, left=True, first=1),
@@ -87,7 +87,7 @@ def effect_columns(judged: Judged) -> list[Column]:
     return [
         Column("effect", attrgetter("names"), left=True),
         Column(heading, lambda e: changed(judged.metric, e.delta, e.interval, digits), left=True),
-        _drawn(effects, judged.metric),
+        drawn_column(effects, judged.metric),
     ]
 
 
@@ -96,7 +96,8 @@ def _or_base(arm: ArmSummary) -> Comparison | ArmSummary | None:
     return arm if arm.is_base else arm.comparison
 
 
-def _drawn(compared: Iterable[Comparison | None], metric: Metric) -> Column:
+def drawn_column(compared: Iterable[Comparison | None], metric: Metric) -> Column:
+    """Every interval in its row, on one axis."""
     reach, unit = _reach([one for one in compared if one]), "%" if metric.in_percent else ""
 
     def cell(row: Comparison | ArmSummary) -> Drawn:
