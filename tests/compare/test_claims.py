@@ -53,6 +53,7 @@ def test_the_direction_and_where_the_papers_difference_lies(by_hand, theirs, sam
 )
 def test_another_run_of_ours_reaches_further_than_the_interval_of_the_mean(by_hand, theirs, inside):
     claim = claim_of(study_of(by_hand, published={"base": 84.0, "gated": theirs}))
+    assert claim.ours.interval is not None
     low, high = claim.ours.interval
     assert not low <= claim.theirs <= high
     assert claim.within_one_run == inside
