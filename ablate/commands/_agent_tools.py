@@ -98,6 +98,7 @@ class Tools:
         looks: list[int] | None = None,
         last: str | None = None,
         item: str | None = None,
+        cluster: str | None = None,
         cost: str | None = None,
         scale: str = "linear",
     ) -> Answer:
@@ -114,6 +115,7 @@ class Tools:
             looks: Numbers of seeds at which you will judge, all planned before the first time.
             last: Of several rows of a run, take the one with the largest number in this column.
             item: Of several rows of a run, take the mean over the items that this column names.
+            cluster: The column of what items share, if they are no independent draws.
             cost: The column of what a run cost.
             scale: linear (differences), log (ratios) or logit (ratios of odds).
         """
@@ -130,6 +132,7 @@ class Tools:
             looks=",".join(map(str, looks)) if looks else None,
             last=last,
             item=item,
+            cluster=cluster,
             cost=cost,
             scale=scale,
             ledger=self._ledger,

@@ -29,6 +29,7 @@ REPEATED = (
     "better",
     "last",
     "item",
+    "cluster",
     "cost",
     "base",
     "scale",
@@ -80,8 +81,13 @@ def _column_options(columns: argparse._ArgumentGroup) -> None:
         "--last", metavar="COLUMN", help="of several rows of a run, take the one with the largest"
     )
     columns.add_argument(
-        "--item", metavar="COLUMN", help="of several rows of a run, take the mean over these items"
-    )
+        "--item", metavar="COLUMN",
+        help="of several rows of a run, take the mean over these items, which all runs share",
+    )  # fmt: skip
+    columns.add_argument(
+        "--cluster", metavar="COLUMN",
+        help="items that are no independent draws, such as questions on one text",
+    )  # fmt: skip
     columns.add_argument("--cost", metavar="COLUMN", help="what a run cost, in any unit")
 
 
@@ -141,6 +147,7 @@ def judge(options: argparse.Namespace) -> str:
         cost=options.cost,
         last=options.last,
         item=options.item,
+        cluster=options.cluster,
     )
     question = Question(
         columns=columns,

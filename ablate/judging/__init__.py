@@ -3,6 +3,7 @@
 files     reads rows from CSV, JSON lines and Parquet
 rows      reads their cells by what the columns are
 runs      makes them one number for each arm and seed
+items     the mean over a run's items, and how far each is from it
 refusals  what no test could judge
 imported  makes them a study's record and journals, as if ablate had run them
 ledger    remembers every variant that was ever judged

@@ -49,6 +49,7 @@ def judge(
     looks: Sequence[int] = (),
     last: str | None = None,
     item: str | None = None,
+    cluster: str | None = None,
     cost: str | None = None,
     ledger: str | None = None,
 ) -> StudySummary:
@@ -67,12 +68,16 @@ def judge(
         margin: A difference too small to matter: arms within it are called the same.
         looks: The numbers of seeds at which results are looked at, as planned before the first.
         last: Of several rows of a run, take the one with the largest number in this column.
-        item: Of several rows of a run, take the mean over the items that this column names.
+        item: Of several rows of a run, take the mean over the items that this column names. Without
+            a column of seeds, each arm is one training, and items alone are compared.
+        cluster: The column of what items share, if they are no independent draws.
         cost: The column of what a run cost, in any unit: arms of unequal cost are named.
         ledger: A file that counts every variant that was ever judged.
     """
     names = (arm,) if isinstance(arm, str) else tuple(arm)
-    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last, item=item)
+    columns = Columns(
+        arm=names, seed=seed, metric=metric, cost=cost, last=last, item=item, cluster=cluster
+    )
     question = Question(
         columns=columns,
         better=better,
