@@ -66,7 +66,8 @@ def _refuse_moved(run: Run, clusters: Mapping[str, str], cluster: str | None, so
         if own != clusters[name]:
             raise ConfigError(
                 f"{source}, row {row.place}: {cluster} = {own}, and item {name} has "
-                f"{clusters[name]} in another run. An item is in one cluster: name them alike in all runs."
+                f"{clusters[name]} in another run. An item is in one cluster: name it alike in all "
+                "runs."
             )
 
 
