@@ -105,7 +105,8 @@ class Tools:
         """Judge results of runs: does a variant really beat its base, or is it seed noise?
 
         Args:
-            results: A file (csv, tsv, jsonl, json, parquet) with a row for each run.
+            results: A file (csv, tsv, jsonl, json, parquet) with a row for each run, or a log, or
+                a folder of logs, of lm-evaluation-harness or Inspect, with a row for each item.
             arm: The columns that name a variant.
             metric: The column of the number that decides.
             better: higher or lower: which values of the metric are better.

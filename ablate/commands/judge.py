@@ -44,7 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "results",
         nargs="?",
-        help="a file (csv, tsv, jsonl, json, parquet), mlflow:EXPERIMENT, or optuna:STUDY",
+        help="a file (csv, tsv, jsonl, json, parquet), logs of lm-evaluation-harness or Inspect or "
+        "their folder, mlflow:EXPERIMENT, or optuna:STUDY",
     )
     _column_options(parser.add_argument_group("columns"))
     _judging_options(parser.add_argument_group("judging"))

@@ -11,7 +11,7 @@ from typing import Any
 from ablate.compare.judged import ALPHA
 from ablate.compare.study_summary import StudySummary
 from ablate.errors import ConfigError, unknown, wrong_value
-from ablate.judging import files
+from ablate.judging import files, plain
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
 from ablate.judging.ledger import Known, Ledger, held
 from ablate.judging.rows import Columns, Records, Row
@@ -57,7 +57,8 @@ def judge(
 
     Args:
         results: A data frame of pandas or polars, an Arrow table, a list of mappings, or the name
-            of a file (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`): a row for each run.
+            of a file (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`): a row for each run. Logs of
+            lm-evaluation-harness and Inspect, or a folder of them: a row for each item.
         arm: The column that names a variant; several columns name it together.
         metric: The column of the number that decides.
         better: `"higher"` or `"lower"`: which values of it are better.
@@ -195,7 +196,7 @@ def _records(results: Any) -> tuple[str, Records]:
     if isinstance(results, str) or hasattr(results, "__fspath__"):
         return str(results), files.read(str(results))
     try:
-        files.refuse_doubled(getattr(results, "column_names", getattr(results, "columns", ())))
+        plain.refuse_doubled(getattr(results, "column_names", getattr(results, "columns", ())))
     except ValueError as error:
         raise ConfigError(f"these results cannot be read: {error}.") from None
     for method in ("to_pylist", "to_dicts"):  # Arrow, polars

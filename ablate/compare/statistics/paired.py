@@ -77,7 +77,7 @@ class Difference:
 
     @property
     def is_over_blocks(self) -> bool:
-        """Return whether it is of one training each, so that blocks alone repeat it."""
+        """Return whether there is one pair, whose blocks are the only repetitions."""
         return bool(self.by_block) and self.num_pairs == 1
 
     @property

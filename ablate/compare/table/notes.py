@@ -190,7 +190,7 @@ def verdicts(summary: Judged) -> Iterable[str]:
 
 
 def _test(summary: Judged) -> str:
-    """The test that decides, and what it is over where pairs are not all of it."""
+    """The test that decides, over pairs or over blocks too."""
     blocks = summary.blocks
     if blocks is None or not blocks.crossed:
         return summary.looks.test
