@@ -122,13 +122,15 @@ def _reach(compared: list[Comparison]) -> float:
 
 
 def _wins_heading(judged: Judged) -> str:
-    units = plural(judged.replication.unit)
+    blocks = judged.blocks
+    units = plural(blocks.unit if blocks and blocks.alone else judged.replication.unit)
     return units if judged.metric.directed else f"lower on\n{units}"
 
 
 def _wins(tested: Comparison) -> str:
-    """On how many of the pairs the arm is better."""
-    deltas = tested.difference.deltas
+    """On how many of the pairs the arm is better; of one training each, of the items that
+    differ."""
+    deltas = tested.difference.that_differ
     return f"{sum(delta < 0 for delta in deltas)}/{len(deltas)}"
 
 
