@@ -75,7 +75,7 @@ test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstr
 	$(VENV)/bin/pytest tests/lab/k8s/build_image.py $(ARGS)
 
 test-device: $(READY)  # every pair of techniques, also on a pretended device that notes what waits; minutes
-	$(VENV)/bin/pytest tests/contracts/test_combinations.py tests/contracts/test_on_a_device.py --pairs $(ARGS)
+	$(VENV)/bin/pytest tests/lm/contracts/test_combinations.py tests/lm/contracts/test_on_a_device.py --pairs $(ARGS)
 
 test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), which is disturbed; minutes
 	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)
