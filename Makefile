@@ -54,6 +54,7 @@ test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny 
 	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/end_to_end/test_tiny.py tests/record/test_records.py --kills 30 --tiny 50
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
+	$(VENV)/bin/pytest tests/lab/attack/counting.py
 	$(VENV)/bin/python -m tests.lab.attack $(ARGS)
 
 mutate: $(READY)  # does a test notice each small change of the code? ARGS="--only tune --number 20"
