@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.end_to_end.test_tutorials import SHELL, environment
+from tests.end_to_end.test_tutorials import run_in_a_shell as run
 from tests.support import places
 from tests.support.live_pages import eventually, text_at
-from tests.test_tutorials import SHELL, environment, run
 
 SECTION = "\n## Your own question, on your own text\n"
 SERVES = "ablate ui"  # until it is stopped
