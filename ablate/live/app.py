@@ -32,10 +32,9 @@ from ablate.store import study_record
 
 MOST_ASKING = 20  # requests for changes at one time, of the 40 threads for all requests
 CONTENTS = {  # what leads to a study's blocks
-    "table": "Table",
-    "arms": "Arms",
-    "pictures": "Pictures",
+    "curves": "Curves",
     "searches": "Searches",
+    "costs": "Costs",
     "trouble": "Trouble",
     "workers": "Workers",
     "trials": "Trials",
@@ -60,7 +59,8 @@ class Pages:
             return self._again(f"{key} is being planned")
         watched = self.served.study(key)
         source: Any = watched.source
-        return self._live(source.key, watched, request, urlencode({"study": source.key}))
+        title, what = source.record.question or source.key, urlencode({"study": source.key})
+        return self._live(title, watched, request, what, source.key)
 
     def trial(self, request: Request) -> Response:
         """A trial."""
@@ -190,13 +190,15 @@ class Pages:
         waiting.headers["Refresh"] = "1"
         return waiting
 
-    def _live(self, title: str, watched: Watched, request: Request, what: str) -> Response:
+    def _live(
+        self, title: str, watched: Watched, request: Request, what: str, above: str = ""
+    ) -> Response:
         params = changes.list_params(request.query_params)
         with watched.lock:
             fragments = self.served.fragments(watched, params)
             address = f"/changes?{what}{'&' if what and params else ''}{urlencode(params)}"
             around = self._around(fragments, watched.cursor())
-            shown = Page(title, [], changes=address, state=watched.state)
+            shown = Page(title, [], changes=address, state=watched.state, above=above)
         return HTMLResponse(render.page(shown, **around))
 
 

@@ -102,7 +102,8 @@ def _drawn(compared: Iterable[Comparison | None], metric: Metric) -> Column:
     def cell(row: Comparison | ArmSummary) -> Drawn:
         if isinstance(row, ArmSummary):
             return Drawn(reach, unit)
-        return Drawn(reach, unit, row.delta, row.interval)
+        pairs = tuple(map(metric.change, row.difference.deltas))
+        return Drawn(reach, unit, row.delta, row.interval, row.verdict.decided, pairs)
 
     return Column(f"−{reach:g}{unit} to +{reach:g}{unit}", cell, drawn=True, spare=1)
 
