@@ -60,6 +60,7 @@ def taken(tab: Any) -> None:
     """Take README's picture, once."""
     if not tab.evaluate("window.taken ?? false"):
         tab.evaluate("window.taken = true")
+        tab.evaluate("scrollTo(0, 0)")
         tab.wait_for_timeout(1000)  # the figures are drawn
         tab.screenshot(path=PICTURE)
 

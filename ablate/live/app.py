@@ -23,9 +23,10 @@ from ablate.errors import AblateError, ConfigError
 from ablate.live import assets, changes, export, render
 from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
-from ablate.live.parts import Block, Page
+from ablate.live.parts import Block, Link, Page
 from ablate.live.served import Served
 from ablate.live.views import beside, by_epoch, importance, query, trial
+from ablate.live.views.index import address
 from ablate.live.watched import Watched
 from ablate.record.mirror.views import VIEWS
 from ablate.store import study_record
@@ -60,7 +61,11 @@ class Pages:
         watched = self.served.study(key)
         source: Any = watched.source
         title, what = source.record.question or source.key, urlencode({"study": source.key})
-        return self._live(title, watched, request, what, source.key)
+        where, is_shown = address(source.key), bool(request.query_params.get("show"))
+        other = (
+            Link("the whole page", where) if is_shown else Link("on one screen", f"{where}?show=1")
+        )
+        return self._live(title, watched, request, what, above=source.key, other=other)
 
     def trial(self, request: Request) -> Response:
         """A trial."""
@@ -191,14 +196,14 @@ class Pages:
         return waiting
 
     def _live(
-        self, title: str, watched: Watched, request: Request, what: str, above: str = ""
+        self, title: str, watched: Watched, request: Request, what: str, **more: Any
     ) -> Response:
         params = changes.list_params(request.query_params)
         with watched.lock:
             fragments = self.served.fragments(watched, params)
-            address = f"/changes?{what}{'&' if what and params else ''}{urlencode(params)}"
+            changed = f"/changes?{what}{'&' if what and params else ''}{urlencode(params)}"
             around = self._around(fragments, watched.cursor())
-            shown = Page(title, [], changes=address, state=watched.state, above=above)
+            shown = Page(title, [], changes=changed, state=watched.state, **more)
         return HTMLResponse(render.page(shown, **around))
 
 

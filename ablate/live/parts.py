@@ -174,6 +174,7 @@ class Page:
     changes: str = ""  # the address of its changes; "" if nothing of it changes
     state: str = ""  # whether anything of it runs now, in a word
     above: str = ""  # in small print above the title
+    other: Link | None = None  # the same on another page
     forms: Mapping[str, Any] = field(default_factory=dict)  # values of the page's own form
     template: str = "page.html"
 

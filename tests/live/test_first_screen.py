@@ -12,7 +12,7 @@ from ablate.store.workspace import held
 from tests.compare.page.test_in_browser import opened
 from tests.live.test_in_browser import tabs  # noqa: F401
 from tests.support.browser import is_wider_than_the_window
-from tests.support.live_pages import KEY
+from tests.support.live_pages import KEY, eventually
 from tests.support.whole_study import judged_of
 
 SCREENS = {"laptop": (1280, 720), "phone": (390, 844)}
@@ -53,6 +53,24 @@ def test_on_a_phone_the_difference_and_the_verdict_stay(site, tabs):  # noqa: F8
     tab.goto(f"{site}/study/{KEY}")
     arm, difference, _, verdict = tab.evaluate(SHOWN)
     assert (arm, verdict) == ("arm", "verdict") and difference.startswith("Δ")
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_an_interval_narrows_while_it_is_shown(site, tabs, place):  # noqa: F811
+    with held(place.workspace, KEY):
+        tab = tabs(width=1280, height=720)
+        tab.goto(f"{site}/study/{KEY}?show=1")
+        row = tab.locator("#shown tbody tr").nth(1)
+        seeds, interval = row.locator(".pair"), row.locator(".interval")
+        assert (seeds.count(), bottom(tab, "#shown tbody tr >> nth=2") < 720) == (3, True)
+        axis, width = tab.inner_text("#shown th.drawn"), interval.bounding_box()["width"]
+        assert "+10" in tab.inner_text("#bought")
+        place.grow("mos-3", 6, 4.41)
+        eventually(lambda: seeds.count() == 4)
+        tab.wait_for_timeout(1000)  # it moves
+        assert interval.bounding_box()["width"] < width
+        assert tab.inner_text("#shown th.drawn") == axis
 
 
 def luminance(colour: str) -> float:

@@ -16,7 +16,7 @@ from ablate.compare.text.figures import duration
 from ablate.live import figures, forecast, times
 from ablate.live.followed import Followed
 from ablate.live.parts import Bar, Block, Facts, Files, Link, Part, Plotted
-from ablate.live.views import trials
+from ablate.live.views import show, trials
 from ablate.live.views.index import address, of_trial
 from ablate.live.views.rows import Rows, chosen_rows
 from ablate.store import states
@@ -29,6 +29,8 @@ Maker = Callable[[Followed, Mapping[str, str]], Block]
 
 def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[], Block]]:
     """The blocks of the page by name, each made when it is asked for."""
+    if params.get("show"):
+        return {name: lambda make=make: make(study) for name, make in show.MAKERS.items()}
     makers: Mapping[str, Maker] = {
         "now": _now,
         "table": _table,
@@ -120,7 +122,7 @@ def _under_way(study: Followed, params: Mapping[str, str]) -> Block:
 
 
 def _costs(study: Followed, params: Mapping[str, str]) -> Block:
-    """What each arm took, and what it is."""
+    """The cost of each arm, and its settings."""
 
     def make(judged: Judged) -> Block:
         (section,) = of_arms.sections(judged, study.store)

@@ -71,7 +71,8 @@ def test_it_needs_nothing_else(study, workspace):
 def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
     headings = re.findall("<h2 id=.*?>(.*?)</h2>", text)
-    figures = [figure.title for figure in plots.described(judged_of(study), plots.OF_PAGES).values()]
+    drawn = plots.described(judged_of(study), plots.OF_PAGES)
+    figures = [figure.title for figure in drawn.values()]
     rest = ["Arms", "Trials", "To run it again"]
     assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.OF_PAGES)
     key = re.search(r"ablate table provenance ([0-9a-f]{16})", text)
