@@ -171,6 +171,17 @@ def test_rows_of_items_that_cannot_be_judged(rows: Any, more: Any, error: str):
     assert error in str(raised.value)
 
 
+def test_one_seed_that_is_left_of_several_is_no_repetition():
+    crashed = [
+        {**row, "state": "crashed" if row["model"] == "tuned" and row["seed"] else "finished"}
+        for row in THREE
+    ]
+    comparison = ablate.judge(crashed, **ASKED).arm("tuned").comparison
+    assert comparison is not None
+    assert comparison.difference.num_pairs == 1
+    assert (comparison.verdict, comparison.reason) == ("undecided", "1 pair")
+
+
 def test_items_that_are_taken_for_seeds_are_noticed():
     numbered = [{**row, "seed": row["doc"]} for row in ONE]
     summary = ablate.judge(numbered, **{**ASKED, "item": None})
