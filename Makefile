@@ -54,6 +54,7 @@ test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny 
 	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/end_to_end/test_tiny.py tests/record/test_records.py --kills 30 --tiny 50
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
+	$(VENV)/bin/pytest tests/lab/attack/counting.py
 	$(VENV)/bin/python -m tests.lab.attack $(ARGS)
 
 mutate: $(READY)  # does a test notice each small change of the code? ARGS="--only tune --number 20"
@@ -81,7 +82,7 @@ test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstr
 	$(VENV)/bin/pytest tests/lab/k8s/build_image.py $(ARGS)
 
 test-device: $(READY)  # every pair of techniques, also on a pretended device that notes what waits; minutes
-	$(VENV)/bin/pytest tests/contracts/test_combinations.py tests/contracts/test_on_a_device.py --pairs $(ARGS)
+	$(VENV)/bin/pytest tests/lm/contracts/test_combinations.py tests/lm/contracts/test_on_a_device.py --pairs $(ARGS)
 
 test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), which is disturbed; minutes
 	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)
