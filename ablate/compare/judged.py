@@ -156,7 +156,8 @@ class Judged:
         alone = all(arm.counts.planned == 1 for arm in self._results)
         whole = all(set(arm.values) <= set(arm.by_block) for arm in self._results)
         crossed = whole and self.looks.is_one
-        return Blocks(self._results[0].blocks_of, known[0], alone=alone, crossed=crossed)
+        unit = next(arm.blocks_of for arm in self._results if arm.by_block)
+        return Blocks(unit, known[0], alone=alone, crossed=crossed)
 
     @property
     def metric(self) -> Metric:

@@ -95,7 +95,7 @@ def refuse_pasted(rows: Sequence[Row], columns: Columns, source: str) -> None:
                 )
 
 
-def like_items(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
+def like_items(rows: Sequence[Row]) -> Iterator[str]:
     """Say that rows look like items, of which each is one of few trainings."""
     arm = rows[0].arm
     values = [row.value for row in rows if row.arm == arm]
@@ -104,8 +104,7 @@ def like_items(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
         what = "Every number is 0 or 1" if shares else f"{len(values):,} seeds of one arm are many"
         yield (
             f"{what}: if rows are items of fewer trainings, this table is wrong, since items do "
-            f"not say how trainings vary; instead, --item COLUMN and --seed COLUMN. "
-            "Pairs here are rows."
+            "not say how trainings vary; instead, --item COLUMN and --seed COLUMN."
         )
 
 

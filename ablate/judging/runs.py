@@ -53,9 +53,9 @@ def checked(records: Records, columns: Columns, source: str) -> Runs:
             f"A run's number is the mean over its {num // len(rows):,} values of '{columns.item}'."
         )
     else:
-        notes += like_items(rows, columns)
+        refuse_pasted(rows, columns, source)
+        notes += like_items(rows)
     refuse_doubled(rows, columns, source)
-    refuse_pasted(rows, columns, source)
     if columns.seed is None:
         refuse_sorted(rows, source)
     refuse_unpaired(rows, columns, source)

@@ -16,6 +16,7 @@ from ablate.compare.statistics import items, power_items, two_noises
 from ablate.compare.statistics.paired import Difference, paired_difference
 from ablate.compare.study_summary import StudySummary
 from ablate.compare.table.advice import advice
+from ablate.compare.table.notes import cautions
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
 from tests.judging.test_judge import written
@@ -72,6 +73,7 @@ def test_one_training_each_is_judged_by_the_exact_test_of_items_that_differ(arm:
     assert f"{better}/{differ}" in row
     assert "one training an arm, paired on 200 items" in str(summary)
     assert "says nothing of how trainings vary" in " ".join(str(summary).split())
+    assert any("says nothing of how trainings vary" in note for note in cautions(summary))
 
 
 @pytest.mark.parametrize("level", [0.05, 0.01, 0.001])
@@ -169,6 +171,17 @@ def test_rows_of_items_that_cannot_be_judged(rows: Any, more: Any, error: str):
     with pytest.raises(ConfigError) as raised:
         ablate.judge(rows, **{**ASKED, **more})
     assert error in str(raised.value)
+
+
+def test_one_seed_that_is_left_of_several_is_no_repetition():
+    crashed = [
+        {**row, "state": "crashed" if row["model"] == "tuned" and row["seed"] else "finished"}
+        for row in THREE
+    ]
+    comparison = ablate.judge(crashed, **ASKED).arm("tuned").comparison
+    assert comparison is not None
+    assert comparison.difference.num_pairs == 1
+    assert (comparison.verdict, comparison.reason) == ("undecided", "1 pair")
 
 
 def test_items_that_are_taken_for_seeds_are_noticed():

@@ -77,8 +77,10 @@ class Judge:
     def _by_block(
         self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
     ) -> list[list[float]]:
-        """The same sum of the deviations of each seed's blocks; empty if some are unknown."""
-        if not all(index in arm.by_block for arm, _ in terms for index in seeds):
+        """The same sum of the deviations of each seed's blocks; empty if some are unknown, or if
+        one seed is what is left of several."""
+        left = len(seeds) == 1 and any(arm.counts.planned > 1 for arm, _ in terms)
+        if left or not all(index in arm.by_block for arm, _ in terms for index in seeds):
             return []
         return [
             [

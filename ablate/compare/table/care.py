@@ -91,12 +91,8 @@ def with_care(judged: Judged) -> Iterator[str]:
 
 
 def _one_training(judged: Judged) -> Iterator[str]:
-    blocks = judged.blocks
-    if blocks is not None and blocks.alone:
-        yield (
-            "each arm is one training, which says nothing of how trainings vary: what is decided "
-            "is decided of these very trainings"
-        )
+    if judged.blocks is not None and judged.blocks.alone:
+        yield notes.ONE_TRAINING
 
 
 def _costs(judged: Judged) -> Iterator[str]:

@@ -15,6 +15,7 @@ from ablate.compare.table.advice import advice
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
+from ablate.compare.text.lists import capital
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.result import RAISED
@@ -33,6 +34,12 @@ _WITHHELD = {
     "1 pair": "one pair of seeds has no spread",
     "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }
+
+
+ONE_TRAINING = (
+    "each arm is one training, which says nothing of how trainings vary: what is decided is "
+    "decided of these very trainings"
+)
 
 
 def settings(summary: Judged) -> Iterable[str]:
@@ -327,6 +334,8 @@ def cautions(summary: Judged) -> Iterable[str]:
         for text, names in _grouped(zip(texts, withheld, strict=True)).items():
             yield f"No verdict on {', '.join(names)}: {text}."
     yield from costs.cautions(summary)
+    if summary.blocks is not None and summary.blocks.alone:
+        yield f"{capital(ONE_TRAINING)}."
     yield from summary.notes
     record = summary.record
     if record.paper or record.level:  # papers' numbers are of texts

@@ -9,6 +9,7 @@ from tests.lab.calibration.rows import (
     claims,
     clusters,
     factorials,
+    items,
     ladder_equivalent,
     ladder_trend,
     ladder_words,
@@ -48,6 +49,7 @@ ROWS: dict[str, Row] = {
         claims,
         tokens,
         two_noises,
+        items,
         shapes,
     )
 }
