@@ -7,7 +7,9 @@ numbers.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.compare import plots
@@ -16,17 +18,19 @@ from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import interactive
+from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 from ablate.results.labels import labels_of
 from ablate.results.result import result_of
 from ablate.store.journal import Journal
+from ablate.store.study_record import StudyRecord
 
 OF_TABLE = "deltas"  # which the table draws; as a file, it is a figure
 OF_ARMS = ("curves", "interactions")
 OF_COSTS = ("parameters",)
 OF_SEARCHES = ("budget", "history", "search")
-OF_RUNNING = ("progress",)  # what changes with every epoch
-NAMES = (OF_TABLE, *OF_ARMS, *OF_COSTS, *OF_SEARCHES, *OF_RUNNING)
+CURVES = OF_ARMS[0]  # which change with every epoch of a trial that runs
+NAMES = (OF_TABLE, *OF_ARMS, *OF_COSTS, *OF_SEARCHES)
 MOST_POINTS = 500  # of a curve
 MOST_DOTS = 1000  # of a figure, without a line between them
 MOST_LINES = 40  # of trials that run
@@ -39,8 +43,7 @@ def one(judged: Judged, name: str) -> fig.Figure | None:
         raise ConfigError(unknown("figure", name, NAMES))
     if not judged.journals:
         return None
-    own = {"progress": progress, "history": history}
-    figure = own[name](judged) if name in own else plots.get(name).described(judged)
+    figure = history(judged) if name == "history" else plots.get(name).described(judged)
     return None if figure is None else thinned(figure)
 
 
@@ -85,33 +88,57 @@ def _thinned(mark: fig.Mark, most: int) -> fig.Mark:
     return dataclasses.replace(mark, **points)
 
 
-def progress(judged: Judged) -> fig.Figure | None:
-    """A line for each trial that has not ended, which curves over seeds do not have yet."""
-    running = [(id, j) for id, j in judged.journals.items() if j.status is None and j.epochs]
-    if not running:
-        return None
-    record, metric, labels = judged.record, judged.metric, labels_of(judged.record)
-    looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
-    lines = []
-    for id, journal in running[:MOST_LINES]:
-        label, losses = labels.get(id), _losses(journal, judged)
-        if label is not None and losses:
-            epochs, values = zip(*losses, strict=True)
-            shown = [metric.show(loss) for loss in values]
-            lines.append(fig.Series(x=epochs, y=shown, name=label.name, look=looks[label.arm]))
+def with_running(
+    figure: fig.Figure | None, record: StudyRecord, journals: Mapping[str, Journal]
+) -> fig.Figure | None:
+    """The learning curves, with a thin line for each trial that has not ended; these alone, before
+    an arm has a curve."""
+    lines = [*_running(record, journals)]
     if not lines:
-        return None
-    more = len(running) > MOST_LINES
-    left = f" The first {MOST_LINES} of {len(running)} are drawn." if more else ""
-    values = [y for line in lines for y in line.y]
+        return figure
+    if figure is None:
+        return thinned(_alone(lines, record))
+    panels = [
+        dataclasses.replace(panel, marks=[*panel.marks, *_of_panel(lines, panel)])
+        for panel in figure.panels
+    ]
+    caption = f"{figure.caption} Thin: a trial that has not ended."
+    return thinned(dataclasses.replace(figure, panels=panels, caption=caption))
+
+
+def _running(
+    record: StudyRecord, journals: Mapping[str, Journal]
+) -> Iterator[tuple[str, fig.Series]]:
+    """The arm and the line of each trial that has not ended."""
+    running = {id: journal for id, journal in journals.items() if journal.status is None}
+    labels, show = (labels_of(record) if running else {}), record.metric.show
+    for id in itertools.islice((id for id in running if id in labels), MOST_LINES):
+        if losses := _losses(running[id], record.metric):
+            epochs, values = zip(*losses, strict=True)
+            name = labels[id].name
+            yield labels[id].arm, fig.Series(x=epochs, y=[*map(show, values)], about=name)
+
+
+def _of_panel(lines: Sequence[tuple[str, fig.Series]], panel: fig.Panel) -> Iterator[fig.Series]:
+    """The lines of the arms that have a curve in a panel, in their colours."""
+    looks = {series.name: series.look for series in panel.series}
+    for arm, line in lines:
+        if arm in looks:
+            yield dataclasses.replace(line, look=dataclasses.replace(looks[arm], width=0.8))
+
+
+def _alone(lines: Sequence[tuple[str, fig.Series]], record: StudyRecord) -> fig.Figure:
+    """A figure of trials, each with its name."""
+    looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
+    marks = [dataclasses.replace(s, name=s.about, look=looks[arm]) for arm, s in lines]
+    values, metric = [y for line in marks for y in line.y], record.metric
     y = fig.value_axis(f"{metric.shown} of valid", metric, min(values), max(values))
-    panel = fig.Panel(x=fig.Axis("epoch", numbers="whole"), y=y, marks=lines, names="ends")
-    caption = f"Validation by epoch of each trial that has not ended.{left}"
-    return fig.Figure(title="Under way", caption=caption, panels=[panel])
+    panel = fig.Panel(x=fig.Axis("epoch", numbers="whole"), y=y, marks=marks, names="ends")
+    caption = f"Validation by epoch of each trial that has not ended, {MOST_LINES} at most."
+    return fig.Figure(title="Learning curves", caption=caption, panels=[panel])
 
 
-def _losses(journal: Journal, judged: Judged) -> list[tuple[int, float]]:
-    metric = judged.metric
+def _losses(journal: Journal, metric: Metric) -> list[tuple[int, float]]:
     pairs = ((e.number, metric.loss_of(e.metrics, "valid")) for e in journal.epochs)
     return [(number, loss) for number, loss in pairs if loss is not None]
 
@@ -128,7 +155,7 @@ def history(judged: Judged) -> fig.Figure | None:
             marks += _history([(n, loss) for n, loss in losses if loss is not None], at, judged)
         if marks:
             x, y = fig.Axis("trial of the search", numbers="whole"), fig.Axis(metric.shown)
-            panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name))
+            panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name, names="legend"))
     if not panels:
         return None
     more = len(panels) - MOST_ARMS
@@ -144,12 +171,13 @@ def _history(losses: list[tuple[int, float]], at: int, judged: Judged) -> list[f
     if not losses:
         return []
     show, look = judged.metric.show, fig.nth_look(at)
+    of = f", search {at + 1}" if at else ""
     numbers = [number for number, _ in losses]
     best = [min(loss for _, loss in losses[: end + 1]) for end in range(len(losses))]
     dots = dataclasses.replace(look, marker="o", size=3, width=0)
     return [
-        fig.Series(x=numbers, y=[show(loss) for _, loss in losses], name="trial", look=dots),
-        fig.Series(x=numbers, y=[*map(show, best)], name="best so far", look=look, steps=True),
+        fig.Series(x=numbers, y=[show(loss) for _, loss in losses], name=f"trial{of}", look=dots),
+        fig.Series(x=numbers, y=[*map(show, best)], name=f"best{of}", look=look, steps=True),
     ]
 
 

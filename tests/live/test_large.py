@@ -59,6 +59,7 @@ def test_parallel_coordinates_are_of_the_best_500_trials():
 def test_a_history_has_a_bounded_number_of_dots_and_says_so():
     figure = figures.one(judged_of(of_a_search(700)), "history")
     dots, best = figure.panels[0].series
+    assert figure.panels[0].names == "legend" and (dots.name, best.name) == ("trial", "best")
     assert (len(dots.x), len(best.x)) == (500, 500)
     assert "at most 500 of its points, and each panel 500 of its dots" in figure.caption
 
