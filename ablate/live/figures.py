@@ -35,6 +35,7 @@ MOST_POINTS = 500  # of a curve
 MOST_DOTS = 1000  # of a figure, without a line between them
 MOST_LINES = 40  # of trials that run
 MOST_ARMS = 6  # whose searches have a panel
+SEARCHES = ("1 (black)", "2 (blue, dashed)", "3 (red, dotted)", "4 (green, dashes and dots)")
 
 
 def one(judged: Judged, name: str) -> fig.Figure | None:
@@ -155,13 +156,15 @@ def history(judged: Judged) -> fig.Figure | None:
             marks += _history([(n, loss) for n, loss in losses if loss is not None], at, judged)
         if marks:
             x, y = fig.Axis("trial of the search", numbers="whole"), fig.Axis(metric.shown)
-            panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name, names="legend"))
+            panels.append(fig.Panel(x=x, y=y, marks=marks, title=arm.name))
     if not panels:
         return None
     more = len(panels) - MOST_ARMS
     left = f" {more} more arms are not drawn." if more > 0 else ""
     shown = panels[:MOST_ARMS]
-    caption = "Each completed trial of a search on validation (dots), and the best so far (steps)."
+    most = max(len(judged.record.searches_of(arm.name)) for arm in judged.record.arms)
+    legend = f", of search {', '.join(SEARCHES[:most])}" if most > 1 else ""
+    caption = f"Each completed trial on validation (dots), and the best so far (steps){legend}."
     about: Any = {"title": "History of the searches", "caption": caption + left, "panels": shown}
     columns = min(2, len(shown))
     return fig.Figure(**about, columns=columns, height=2.6 * -(-len(shown) // columns), shared="y")
@@ -171,13 +174,12 @@ def _history(losses: list[tuple[int, float]], at: int, judged: Judged) -> list[f
     if not losses:
         return []
     show, look = judged.metric.show, fig.nth_look(at)
-    of = f", search {at + 1}" if at else ""
     numbers = [number for number, _ in losses]
     best = [min(loss for _, loss in losses[: end + 1]) for end in range(len(losses))]
     dots = dataclasses.replace(look, marker="o", size=3, width=0)
     return [
-        fig.Series(x=numbers, y=[show(loss) for _, loss in losses], name=f"trial{of}", look=dots),
-        fig.Series(x=numbers, y=[*map(show, best)], name=f"best{of}", look=look, steps=True),
+        fig.Series(x=numbers, y=[show(loss) for _, loss in losses], name="trial", look=dots),
+        fig.Series(x=numbers, y=[*map(show, best)], name="best so far", look=look, steps=True),
     ]
 
 
