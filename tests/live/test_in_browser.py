@@ -70,9 +70,9 @@ def test_what_changes_arrives_without_a_reload(site, tabs, place):
         whole(tab)
         tab.evaluate("window.here = true")
         tab.click("#curves summary >> nth=0")
-        points = "document.querySelector('[data-figure*=progress] .plot').data[0].x.length"
+        points = "document.querySelector('[data-figure*=curves] .plot').data.at(-1).x.length"
         assert tab.evaluate(points) == 2
-        tab.locator("[data-figure*=progress]").scroll_into_view_if_needed()
+        tab.locator("[data-figure*=curves]").scroll_into_view_if_needed()
         place.grow("mos-3", 5)
         until(tab, f"{points} === 5")
         assert "5" in tab.inner_text("#workers")
@@ -137,3 +137,17 @@ def test_changes_arrive_around_a_filter_that_has_the_focus(site, tabs, place):
     assert tab.evaluate(chosen) == "arm mos"
     tab.click("#trials button")
     assert "arm=mos" in tab.url
+
+
+def test_a_table_sorts_by_a_click_and_keeps_its_order(site, tabs, place):
+    tab = tabs()
+    tab.goto(f"{site}/study/{KEY}")
+    rows = tab.locator(f"{ROWS} td:nth-child(3)")
+    numbers = sorted(rows.all_inner_texts(), key=float)
+    for order in (numbers, numbers[::-1]):
+        tab.click("#table thead th >> nth=2")
+        assert rows.all_inner_texts() == order
+    place.grow("mos-3", 6, 4.41)
+    until(tab, "document.querySelector('#table').innerText.includes('4/4')")
+    numbers = [*map(float, rows.all_inner_texts())]
+    assert numbers == sorted(numbers, reverse=True)

@@ -12,7 +12,7 @@ from ablate.compare.page.sections import arms as of_arms
 from ablate.compare.table.full_table import every_test, full_table
 from ablate.compare.table.other_scales import tables_of_other_scales
 from ablate.compare.table.study_table import answer_sentences, study_table
-from ablate.compare.text.figures import duration
+from ablate.compare.text.figures import duration, shown
 from ablate.live import figures, forecast, times
 from ablate.live.followed import Followed
 from ablate.live.parts import Bar, Block, Facts, Files, Link, Part, Plotted
@@ -35,7 +35,6 @@ def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[],
         "now": _now,
         "table": _table,
         "curves": _curves,
-        "underway": _under_way,
         "searches": _searches,
         "costs": _costs,
         "trouble": trials.trouble,
@@ -93,12 +92,12 @@ def _tables(judged: Judged, store: Store) -> tuple[Table, Table, Table | None]:
 
 
 def _of_table(table: Table, whole: Table, tests: Table | None, rows: Rows, key: str) -> Block:
-    shown = replace(rows.of(table), answer=())  # which is above already
+    bare = replace(rows.of(table), answer=())  # which is above already
     linked = [
         [Link(str(cell), trials.address(key, arm=name)), *others]
-        for name, (cell, *others) in zip(rows.shown, shown.rows, strict=True)
+        for name, (cell, *others) in zip(rows.shown, bare.rows, strict=True)
     ]
-    parts: list[Part] = [*rows.links, *table_parts(replace(shown, rows=linked))]
+    parts: list[Part] = [*rows.links, *table_parts(replace(bare, rows=linked))]
     parts += [Files(f"/figure{address(key)[6:]}/{figures.OF_TABLE}"), *made_parts(rows.of(whole))]
     if tests is not None:
         parts += [Grid(rows.named(tests), folded="Tests in full")]
@@ -107,18 +106,8 @@ def _of_table(table: Table, whole: Table, tests: Table | None, rows: Rows, key: 
 
 def _curves(study: Followed, params: Mapping[str, str]) -> Block:
     """Where the figures are; the script draws them, and looks for new points later."""
-    return study.once(
-        "pictures", lambda _: _with_title("curves", "Curves", _drawings(study, figures.OF_ARMS))
-    )
-
-
-def _with_title(name: str, title: str, parts: list[Part]) -> Block:
-    return Block(name, title if parts else "", parts)
-
-
-def _under_way(study: Followed, params: Mapping[str, str]) -> Block:
-    """The curves of what has not ended, which change with every epoch."""
-    return Block("underway", "", _drawings(study, figures.OF_RUNNING))
+    parts = _drawings(study, figures.OF_ARMS)
+    return Block("curves", "Curves" if parts else "", parts)
 
 
 def _costs(study: Followed, params: Mapping[str, str]) -> Block:
@@ -149,6 +138,7 @@ def _of_searches(study: Followed) -> Block:
         Column("of", lambda s: s.num_trials),
         Column("inherits from", lambda s: s.inherits or "", left=True),
         Column("winner", lambda s: _winner(s.chosen, study.key), left=True),
+        Column(f"its {record.metric.shown} of valid", lambda s: _value(s.chosen, study)),
     ]
     parts: list[Part] = [Grid(for_people(columns, record.searches, title="searches"))]
     if not all(search.chosen for search in record.searches):  # else the table has them
@@ -161,6 +151,12 @@ def _of_searches(study: Followed) -> Block:
 
 def _winner(chosen: str | None, key: str) -> Link | str:
     return Link(chosen, of_trial(chosen, key)) if chosen else "not yet"
+
+
+def _value(chosen: str | None, study: Followed) -> str:
+    metric, journal = study.record.metric, study.journals.get(chosen or "")
+    loss = None if journal is None else metric.loss_of(journal.metrics, "valid")
+    return "" if loss is None else shown(metric, loss)
 
 
 def _drawings(study: Followed, names: tuple[str, ...]) -> list[Part]:
