@@ -8,7 +8,7 @@ PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))"
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
-	test-cluster test-image test-slurm test-device attack mutate calibrate clean
+	test-cluster test-image test-slurm test-device attack mutate calibrate evaluations clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -54,6 +54,7 @@ test-kills: $(READY)  # drivers and workers killed thirty times, and fifty tiny 
 	$(VENV)/bin/pytest tests/end_to_end/test_killed.py tests/end_to_end/test_tiny.py tests/record/test_records.py --kills 30 --tiny 50
 
 attack: $(READY)  # wrong inputs, damaged files, kills; ARGS="--seed 2 --quick --only inputs"
+	$(VENV)/bin/pytest tests/lab/attack/counting.py
 	$(VENV)/bin/python -m tests.lab.attack $(ARGS)
 
 mutate: $(READY)  # does a test notice each small change of the code? ARGS="--only tune --number 20"
@@ -61,6 +62,12 @@ mutate: $(READY)  # does a test notice each small change of the code? ARGS="--on
 
 calibrate: $(READY)  # how often tables err, measured: writes docs/calibration.md; ARGS="--all", "--quick"
 	$(VENV)/bin/python -m tests.lab.calibration $(ARGS)
+
+EVALUATIONS := build/evaluations  # a virtual environment with both harnesses
+evaluations: $(READY)  # logs of lm-evaluation-harness and Inspect, made anew and judged; ARGS="--write"
+	test -d $(EVALUATIONS) || python3 -m venv $(EVALUATIONS)
+	$(EVALUATIONS)/bin/pip install -q lm_eval==0.4.13 inspect_ai==0.3.285
+	$(VENV)/bin/python -m tests.lab.evaluations $(CURDIR)/$(EVALUATIONS)/bin/python $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/lab/paper_scale.py
@@ -75,7 +82,7 @@ test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstr
 	$(VENV)/bin/pytest tests/lab/k8s/build_image.py $(ARGS)
 
 test-device: $(READY)  # every pair of techniques, also on a pretended device that notes what waits; minutes
-	$(VENV)/bin/pytest tests/contracts/test_combinations.py tests/contracts/test_on_a_device.py --pairs $(ARGS)
+	$(VENV)/bin/pytest tests/lm/contracts/test_combinations.py tests/lm/contracts/test_on_a_device.py --pairs $(ARGS)
 
 test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), which is disturbed; minutes
 	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)

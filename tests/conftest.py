@@ -142,6 +142,12 @@ def texts_that_users_bring():
 
 
 @pytest.fixture
+def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that ends draws no page: its pictures would take longer than its trials."""
+    monkeypatch.setattr("ablate.engine.run._report", lambda summary, store, note: {})
+
+
+@pytest.fixture
 def forgotten():
     """Forget at the end which techniques the test has registered."""
     before = registry.of_users()

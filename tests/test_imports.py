@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -94,14 +95,28 @@ def lm_folder_of(module: str) -> str:
     return module.split(".")[2] if module.count(".") > 1 else ""
 
 
-def imports() -> Iterator[tuple[str, str, str]]:
-    """Yield every import of the package: its location, the importing module, the imported one."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+@cache
+def nodes() -> Mapping[Path, list[ast.AST]]:
+    """Every file of the package, with the nodes that tests ask for."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Constant)
+    return {
+        path: [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+@cache
+def imports() -> list[tuple[str, str, str]]:
+    """Every import of the package: its location, the importing module, the imported one."""
+    found = []
+    for path, within in nodes().items():
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         module = ".".join(parts).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in within:
             for imported in _imported(node):
-                yield f"{path.relative_to(PACKAGE.parent)}:{node.lineno}", module, imported
+                where = f"{path.relative_to(PACKAGE.parent)}:{node.lineno}"
+                found.append((where, module, imported))
+    return found
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -186,9 +201,9 @@ def test_language_models_are_a_plug_in_that_nothing_imports():
     """Neither by an import nor by a name in a text, but for the names that moved."""
     named = [
         str(path.relative_to(PACKAGE))
-        for path in sorted(PACKAGE.rglob("*.py"))
+        for path, within in nodes().items()
         if "lm" not in path.relative_to(PACKAGE).parts[0]
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in within
         if isinstance(node, ast.Constant) and re.search(r"\bablate\.lm\.", str(node.value))
     ]
     assert set(named) <= {"moved.py"}

@@ -21,10 +21,12 @@ from ablate.results.labels import labels_of
 from ablate.results.result import result_of
 from ablate.store.journal import Journal
 
-OF_ARMS = ("deltas", "curves", "parameters", "interactions")
+OF_TABLE = "deltas"  # which the table draws; as a file, it is a figure
+OF_ARMS = ("curves", "interactions")
+OF_COSTS = ("parameters",)
 OF_SEARCHES = ("budget", "history", "search")
 OF_RUNNING = ("progress",)  # what changes with every epoch
-NAMES = (*OF_ARMS, *OF_SEARCHES, *OF_RUNNING)
+NAMES = (OF_TABLE, *OF_ARMS, *OF_COSTS, *OF_SEARCHES, *OF_RUNNING)
 MOST_POINTS = 500  # of a curve
 MOST_DOTS = 1000  # of a figure, without a line between them
 MOST_LINES = 40  # of trials that run

@@ -78,9 +78,12 @@ class Warm:
         self._process.stdin.flush()
         return self._answer()
 
-    def outputs(self) -> tuple[str, str]:
+    def start(self, words: list[str], folder: Path, **more: Any) -> Running:
+        """Start a command in a folder."""
         self._number += 1
-        return tuple(str(self._folder / f"{self._number}.{name}") for name in ("out", "err"))
+        out, err = (str(self._folder / f"{self._number}.{name}") for name in ("out", "err"))
+        pid = self.order(start=words, cwd=str(folder), out=out, err=err, **{"env": {}, **more})
+        return Running(self, pid, out, err)
 
     def close(self) -> None:
         self._process.communicate()
@@ -132,13 +135,9 @@ class Place:
         self, *arguments: str, env: Mapping[str, str] | None = None, memory: int | None = None
     ) -> Running:
         """Start a command in the folder, on the workspace unless it names another."""
-        out, err = self._warm.outputs()
         own = [] if "--workspace" in arguments else ["--workspace", str(self.workspace)]
         limit = {} if memory is None else {"memory": memory}
-        pid = self._warm.order(
-            start=[*arguments, *own], cwd=str(self.folder), env=env or {}, out=out, err=err, **limit
-        )
-        return Running(self._warm, pid, out, err)
+        return self._warm.start([*arguments, *own], self.folder, env=env or {}, **limit)
 
     def ablate(self, *arguments: str, **options: Any) -> Ended:
         return self.start(*arguments, **options).ended()

@@ -1,4 +1,4 @@
-"""Tasks that no study file registers, with Ray: of imported modules, of scripts, of notebooks."""
+"""Tasks that no study file registers, with Ray: of imported modules and of scripts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def test_a_study_file_may_import_its_task(place) -> None:
     first, _ = journals.read_all(place.store).values()
     assert "toy_task.py" in first.attempts[-1].code
     assert first.trial.modules == (str(place.folder / "asked.py"),)
+    assert {*first.attempts[-1].closure["code"]} == {"toy_task.py", "scaling.py"}
     place.ablate("rerun", first.trial.id, env=path).succeeded()
+    again = place.ablate("study", "asked.py", "--local", env=path)
+    assert "nothing is left to do" in again.out
 
 
 SHRINKING = """
@@ -171,25 +174,9 @@ def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
 
 def test_a_script_with_a_guard_and_a_task_of_a_module(tmp_path: Path) -> None:
     (tmp_path / "toy_task.py").write_text(f"{WORDS}\nFACTOR = 2.0\n{SCALED}\n{TASK}")
-    guarded = textwrap.indent(f"import toy_task\n{STUDY}\n{RUN}", "    ")
+    here = RUN.replace("workers=1", "local=True")
+    guarded = textwrap.indent(f"import toy_task\n{STUDY}\n{here}", "    ")
     (tmp_path / "train.py").write_text(f"{WORDS}\nif __name__ == '__main__':\n{guarded}")
     assert python(tmp_path, "train.py") == "2.0 4.0\n"
     first, _ = journals_of(tmp_path)
     assert first.attempts[-1].code.keys() == {"toy_task.py"}
-
-
-def test_a_notebook(cell, tmp_path: Path) -> None:
-    for code in (WORDS, "FACTOR = 2.0", SCALED, TASK, STUDY):
-        assert cell(code)[:3] == ("", "", "")
-    assert cell(RUN)[:3] == ("2.0 4.0\n", "", "")
-    assert {Path(file).name for j in journals_of(tmp_path) for file in j.trial.modules} == {
-        "notebook.pickle"
-    }
-    says = "print('scaling now'); warnings.warn('careful'); logging.error('wrong')"
-    failing = SCALED.replace("return", f"{says}; raise ValueError(f'no scale {{FACTOR}}');")
-    cell(f"import logging, warnings\nFACTOR = 3.0\n{failing}")
-    assert cell(TASK)[:3] == ("", "", "")
-    printed, error, text, _ = cell(RUN)
-    assert (printed, error) == ("", "TrialError")
-    assert "2 of 2 trials failed" in text and "ValueError: no scale 3.0" in text
-    assert "Its last output:\n    scaling now\n" in text and "careful" in text and "wrong" in text

@@ -152,20 +152,6 @@ def test_an_arm_that_lists_the_new_default_does_not_get_trials_of_the_old(toy) -
     assert stopped.status == 2 and "toy.rate was 0.1, and is 0.2: 2 trials of base" in stopped.err
 
 
-@pytest.mark.slow
-def test_over_ray_the_same_is_recorded_and_asked(toy) -> None:
-    toy.study("--workers", "1").succeeded()
-    closures = [journal.last_attempt.closure for journal in toy.journals.values()]
-    assert closures[0] is not None and all(closure == closures[0] for closure in closures)
-    assert {*closures[0]["code"]} == {"toy.py", "helpers_of_toy.py", "settings_of_toy.py"}
-    assert {*closures[0]["files"]} == {"words.txt"}
-    assert "nothing is left to do" in toy.study().out  # here, without Ray
-    toy.edit("helpers_of_toy.py", "2 * rate", "4 * rate")
-    assert toy.study("--workers", "1").status == 2
-    toy.study("--workers", "1", "--again").succeeded()
-    assert "nothing is left to do" in toy.study().out
-
-
 COMMAND = """
 from ablate import Arm, Metric, Scale, Study, table, task_command
 task_command("script", "python scripts/train.py --conf=conf.json {rate} {seed}",

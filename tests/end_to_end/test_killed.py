@@ -180,7 +180,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(places, kills) -> Story:
-    """Kill a worker, then the driver a few times, SIGTERM; the last run is undisturbed."""
+    """Kill a worker, then the driver a few times, Ctrl-C; the last run is undisturbed."""
     place = places(*STUDIES)
     driver = Driver(place, ("real.py",), random.Random(kills))
     running = driver.start()
@@ -190,7 +190,7 @@ def story(places, kills) -> Story:
     for _ in range(min(kills, KILLS_A_STUDY) - 1):
         killed.append(driver.disturbed(signal.SIGKILL))
         behind += driver.left_behind()
-    stopped = driver.disturbed(signal.SIGTERM)
+    stopped = driver.disturbed(signal.SIGINT)
     when_stopped = journals.read_all(place.store)
     last = driver.start().ended()
     return Story(driver, retried, killed, behind, stopped, when_stopped, last)
@@ -238,7 +238,7 @@ def test_a_finished_trial_is_not_run_again(story):
 def test_a_stopped_study_says_how_to_resume(story):
     workspace = story.driver.place.workspace
     command = f"ablate study real.py --workspace {workspace}"
-    said = f"stopped by SIGTERM. Everything that was saved is kept; resume with: {command}\n"
+    said = f"stopped by SIGINT. Everything that was saved is kept; resume with: {command}\n"
     story.stopped.failed(130, said)
     assert "stopped, " in story.stopped.out
 
@@ -336,9 +336,9 @@ def _check_suggested(place: Any) -> None:
         assert all(trial.intermediate_values for trial in pruned)
 
 
-def test_ctrl_c_without_ray(places, kills):
+def test_stopped_without_ray(places, kills):
     driver = Driver(places(*STUDIES), ("slow.py", "--local"), random.Random(kills))
-    driver.disturbed(signal.SIGINT).failed(130, "stopped by SIGINT.", "--local")
+    driver.disturbed(signal.SIGTERM).failed(130, "stopped by SIGTERM.", "--local")
     known = journals.read_all(driver.place.store)
     stopped = {n: len(j.epochs) for n, j in known.items() if j.outcome is None}
     assert len(stopped) <= 1

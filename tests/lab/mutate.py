@@ -41,7 +41,7 @@ from tests.support import places
 
 TESTS_OF = {  # folder of ablate -> its tests, the quick ones first
     "compare": ("tests/compare", "tests/record/mirror", "tests/commands/test_tasks.py"),
-    "tune": ("tests/tune", "tests/commands/test_probe.py"),
+    "tune": ("tests/tune", "tests/lm/commands/test_probe.py"),
     "study": ("tests/study",),
     "store": ("tests/store", "tests/tune/test_schedule.py"),
     "trial": ("tests/trial",),

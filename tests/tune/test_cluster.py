@@ -6,9 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +26,6 @@ from ablate.tune.cluster import drive as cluster
 from ablate.tune.cluster import roles as ray_adaptors
 from ablate.tune.cluster import session as ray_session
 from ablate.tune.cluster.ray_private import NO_AGENT, Actors, own_processes
-from tests.support import places
 from tests.support.lab import children
 
 pytestmark = pytest.mark.cluster
@@ -335,48 +331,3 @@ def test_nobody_at_the_address_is_said_at_once() -> None:
             ray_session.check_address(address)
     with pytest.raises(TrialError, match="Ray Client"):
         ray_session.check_address("ray://127.0.0.1:10001")
-
-
-DRIVER = """
-import signal, sys
-from pathlib import Path
-
-from tests.tune import test_cluster as tests
-
-folder = Path({folder!r})
-plan = tests.Plan(*tests.trials(9, epochs=1000, sleep=0.05))
-signal.signal(signal.SIGINT, lambda *args: setattr(plan, "stopping", True))
-fleet = tests.cluster.Fleet(workers=2, tmp=str(folder / "tmp"))
-lines = tests.run(plan, fleet, folder / "store")
-sys.exit(0 if all(text[-1] == "save" for text in lines.values()) else 9)
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_a_terminal_ends_a_silent_driver_with_all_saved(tmp_path: Path) -> None:
-    (tmp_path / "fake_worker.py").write_text(WORKER)
-    (tmp_path / "store").mkdir()
-    script = DRIVER.format(folder=str(tmp_path))
-    process = subprocess.Popen(
-        [sys.executable, "-c", script],
-        cwd=places.ROOT,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{places.ROOT}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        _wait_for(lambda: len(list((tmp_path / "store").iterdir())) == 2)
-        os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group
-        said, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, said) == (0, b"")
-    assert list((tmp_path / "tmp").iterdir()) == []
-
-
-def _wait_for(condition: Any, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -104,12 +104,31 @@ function put(section, html) {
   form.after(...nodes.slice(at + 1));
 }
 
+// Of drawn intervals: each mark by its row, its kind and its number.
+const marks = (section) => new Map([...section.querySelectorAll(".drawn svg > *")].map((mark) => {
+  const kind = mark.classList[0], number = [...mark.parentNode.querySelectorAll(`.${kind}`)].indexOf(mark);
+  return [`${mark.closest("tr").cells[0].textContent} ${kind} ${number}`, mark];
+}));
+
+// A mark moves from where it was; the dot of a new seed drops in.
+function move(before, after) {
+  if (!before.size || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  for (const [name, mark] of after) {
+    const old = before.get(name), places = ["x", "width", "cx"].filter((place) => mark.hasAttribute(place));
+    const at = (one) => Object.fromEntries(places.map((place) => [place, one.getAttribute(place)]));
+    if (old) mark.animate([at(old), at(mark)], { duration: 900, easing: "ease-in-out" });
+    else mark.animate([{ transform: "translateY(-4rem)", opacity: 0 }, {}], { duration: 900, easing: "cubic-bezier(.3, 1.3, .6, 1)" });
+  }
+}
+
 // A fragment's text is new; what the reader has opened, scrolled and reached stays.
 function replace(section, html) {
   const opened = new Set([...section.querySelectorAll("details[open]")].map(named));
   const scrolled = [...section.querySelectorAll(".wide, pre")].map((box) => [box.scrollLeft, box.scrollTop]);
   const reached = [...section.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  const drawings = marks(section);
   put(section, html);
+  move(drawings, marks(section));
   for (const details of section.querySelectorAll("details")) details.open = opened.has(named(details));
   watchFigures(section);
   [...section.querySelectorAll(".wide, pre")].forEach((box, at) => {

@@ -27,7 +27,7 @@ from tests.support import lab
 
 pytest.importorskip("ray")
 pytest.importorskip("aiohttp_cors", reason="Ray's dashboard needs ray[default]")
-pytestmark = [pytest.mark.timeout(500), pytest.mark.cluster]
+pytestmark = [pytest.mark.timeout(500), pytest.mark.cluster, pytest.mark.faults]
 TOKEN = secrets.token_hex(32)
 NVIDIA_SMI = '#!/bin/sh\nfor gpu in 0 1 2; do echo "GPU $gpu: Imagined"; done\n'
 

@@ -23,6 +23,7 @@ from tests.lab.calibration.rows import (
     shapes,
     tokens,
     tuned,
+    two_noises,
 )
 
 ROWS: dict[str, Row] = {
@@ -46,6 +47,7 @@ ROWS: dict[str, Row] = {
         published,
         claims,
         tokens,
+        two_noises,
         shapes,
     )
 }

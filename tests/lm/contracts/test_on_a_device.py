@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.test_combinations import COMBINATIONS, each_once, values_of
+from tests.lm.contracts.test_combinations import COMBINATIONS, each_once, values_of
 
 READ, SHAPE = "a number is read", "a shape depends on values"
 CREATED, ENTERS = "made on the processor", "enters the device"

@@ -10,7 +10,7 @@ from ablate.lm.analysis import coordinate_check
 from ablate.lm.analysis.coordinate_check import CoordinateCheckOptions, slopes
 from ablate.lm.analysis.subject import Subject
 from ablate.store.journal import Journal
-from tests.analysis.conftest import SHARED
+from tests.lm.analysis.conftest import SHARED
 from tests.support import trials
 
 LSTM = {

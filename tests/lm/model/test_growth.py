@@ -13,7 +13,7 @@ from ablate.lm.components.optimizer.soap import RotatedAdam, Soap, SoapConfig
 from ablate.lm.model.assemble import assemble, assemble_over
 from ablate.lm.model.growth import growth_of, matrices_between
 from ablate.lm.testing.subject import VOCABULARY, RandomPairs, SmallModel
-from tests.contracts.test_slots import SUBJECTS
+from tests.lm.contracts.test_slots import SUBJECTS
 
 BYTES = 256
 SQUARE = {

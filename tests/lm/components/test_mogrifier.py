@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from ablate.lm.model.masks import OFF, Chance, Masks
 from ablate.lm.model.regularizer import Regularizer
 from tests.support.mogrifier_cells import cast, parameters_of, random_cell
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+both_ways = pytest.mark.usefixtures("both_ways")  # kernels have single precision
 
 MOGRIFIER = {"backbone": "mogrifier", "backbone.initial_range": 0.8}
 
@@ -81,16 +83,20 @@ def test_layers_are_the_equations(build, rounds, rank, capped, masked):
 
 SHAPES = [(5, 3, 6, 7), (1, 1, 1, 1), (2, 1, 9, 3), (6, 5, 2, 11), (3, 23, 41, 53)]
 ROUNDS = [(0, 0), (1, 0), (1, 2), (2, 0), (3, 1), (4, 2), (5, 0), (6, 3)]
+KINDS = list(product([False, True], [False, True], [torch.float64, torch.float32]))
+WINDOWS = [  # of each pair of shape and rounds one; a shape has every kind
+    (sizes, *rounds, *KINDS[(3 * row + column) % len(KINDS)])
+    for row, sizes in enumerate(SHAPES)
+    for column, rounds in enumerate(ROUNDS)
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capped", [False, True])
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("sizes", SHAPES)
-@pytest.mark.parametrize(("rounds", "rank"), ROUNDS)
-@pytest.mark.parametrize(("dtype", "share"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-def test_the_fast_window_is_the_plain_one(sizes, rounds, rank, masked, capped, dtype, share, near):
+@both_ways
+@pytest.mark.parametrize(("sizes", "rounds", "rank", "masked", "capped", "dtype"), WINDOWS)
+def test_the_fast_window_is_the_plain_one(sizes, rounds, rank, masked, capped, dtype, near):
     """Values and every gradient, also those by the last c; the plain one in float64."""
+    share = 1e-9 if dtype == torch.float64 else 1e-5
     T, B, num_in, units = sizes
     generator = torch.Generator().manual_seed(sum(sizes))
 
@@ -122,6 +128,7 @@ def test_gradients_may_be_asked_for_twice(build):
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
+@both_ways
 @pytest.mark.parametrize("biases", [1, 2])
 def test_without_rounds_it_is_the_lstm(build, biases):
     """Bit for bit: the same initial draws, outputs and gradients."""

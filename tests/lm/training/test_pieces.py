@@ -25,7 +25,7 @@ from ablate.store.store import Store
 from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
-from tests.trial.training.test_judging import SMALL
+from tests.lm.training.test_judging import SMALL
 
 SAMPLES = 3
 VALUES = {

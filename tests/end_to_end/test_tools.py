@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from tests.end_to_end.test_tutorials import FILE, SHELL, environment, run
 from tests.support import places
-from tests.test_tutorials import FILE, SHELL, environment, run
 
 PAGE = (places.DOCS / "tools.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"```python\n# run: ([^\n]+)\n(.*?)```", PAGE, re.DOTALL))
@@ -18,12 +18,12 @@ SHOWN = {"optuna": ["'Rate': 0."], "duckdb, pandas": ["completed", "gru"]}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, warm):
     folder = tmp_path_factory.mktemp("tools")
     for name, content in FILE.findall(PAGE):
         (folder / name).write_text(content)
     for _, command in SHELL.findall(PAGE):
-        run(command, folder)
+        run(command, folder, warm)
     return folder
 
 
