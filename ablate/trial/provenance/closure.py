@@ -97,7 +97,8 @@ def _of_command(trial: Trial, found: Found) -> Iterator[tuple[str, str]]:
     """Add the scripts and modules that the trial's command names to what was `found`; yield the
     digests of the other files that it names."""
     if known := _command(trial):
-        yield from named_by(*known, found)
+        words, folder = known
+        yield from named_by(words, folder, found)
 
 
 def named_by(words: Sequence[str], folder: Path, found: Found) -> Iterator[tuple[str, str]]:
