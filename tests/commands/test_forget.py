@@ -17,6 +17,8 @@ from ablate.study.overrides import Overrides, overridden
 from tests.study.test_overrides import STUDY as LARGER
 from tests.support.claiming import other_process
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 ARMS = replace(LARGER.design, arms=LARGER.design.arms[:2])
 STUDY = replace(LARGER, design=ARMS, scales={"s": Scale(seeds=3)})
 

@@ -86,18 +86,6 @@ def test_a_loss_that_is_no_number_is_counted_and_never_averaged(ablate, tmp_path
     assert "nan" not in out.lower().replace("finance", "")
 
 
-def test_a_corpus_that_was_not_fetched(ablate, tmp_path):
-    status, _, err = ablate("study", study_in(tmp_path, corpus="wikitext-2"), "--local")
-    assert status == 3
-    assert "ablate data get wikitext-2" in err
-
-
-def test_an_unknown_scale(ablate, tmp_path):
-    status, _, err = ablate("study", study_in(tmp_path), "--local", "--scale", "papre")
-    assert status == 2
-    assert "unknown scale 'papre'" in err and "Expected one of: s" in err
-
-
 @pytest.mark.parametrize(
     ("option", "value"), [("--workers", "2"), ("--cluster", "ray.example:6379")]
 )
@@ -162,12 +150,6 @@ def test_a_server_that_does_not_answer_stops_nothing(ablate, tmp_path):
     assert "ablate report sync" in out
     status, out, _ = ablate("sync")
     assert (status, "6 trials delivered now, all recorded" in out) == (0, True)
-
-
-def test_an_mlflow_uri_that_is_none(ablate, tmp_path):
-    status, _, err = ablate("study", study_in(tmp_path), "--local", "--mlflow", "htp://x")
-    assert status == 6
-    assert "htp://x" in err
 
 
 def test_two_drivers_of_one_study(ablate, tmp_path):
@@ -286,11 +268,3 @@ def test_the_next_study_would_remove_the_folder_of_a_killed_rerun(ablate, tmp_pa
     assert len(list(temporary.iterdir())) == 1
     leftovers.sweep(ablate.workspace.folder, [temporary])
     assert list(temporary.iterdir()) == []
-
-
-def test_questions_about_what_is_not_there(ablate):
-    assert "No study has been run" in ablate("status")[1]
-    status, _, err = ablate("table", "nonsuch")
-    assert (status, "unknown study 'nonsuch'" in err) == (2, True)
-    status, _, err = ablate("trial", "nonsuch.toml")
-    assert (status, "nonsuch.toml" in err) == (2, True)

@@ -12,6 +12,8 @@ from ablate.compare.table.full_table import full_table as study_table
 from ablate.config import tasks
 from ablate.store.outcome import Status
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:

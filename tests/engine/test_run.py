@@ -29,6 +29,8 @@ from tests.support.claiming import is_free
 from tests.support.records_by_hand import study_runs
 from tests.support.small_studies import BASE, RATE_AND_WINDOW
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 
 def study() -> Study:
     return Study(

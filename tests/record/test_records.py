@@ -311,7 +311,7 @@ def test_killed_at_every_call(workspace, kills, monkeypatch) -> None:
 
     (Tried at some of the calls, at all of them by `make test-kills`.)
     """
-    stride = 7 if kills < 10 else 1
+    stride = 13 if kills < 10 else 1
     _prepare(workspace)
     counter = Countdown(10**9)
     recorder = workspace.export(make_study())

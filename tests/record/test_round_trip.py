@@ -67,7 +67,7 @@ def test_of_a_workspace_of_0_1_0(empty_database, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
 @given(studies=stored_studies())
 def test_of_random_journals(empty_database, studies) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -24,6 +24,8 @@ from ablate.tune.search.arm import ArmSearch, open_search
 from tests.support import small_studies
 from tests.support.small_studies import order_in
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 BASE = {**small_studies.BASE, "training.epochs": 2}
 SPACE = f"""{small_studies.RATE_AND_WINDOW}
 ["Follows the text"]

@@ -28,6 +28,8 @@ from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support.small_studies import BASE, RATE, order_in
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 KEY = "q@s"
 LOOKS = (5, 8, 12)
 EFFECTS = {"base": 0.0, "much": -0.3, "same": 0.001, "against": 0.05}

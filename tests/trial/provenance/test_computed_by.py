@@ -23,6 +23,8 @@ from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from tests.support import trials
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 VALUES = {
     "corpus.name": "grammar",
     "corpus.train_tokens": 2000,
