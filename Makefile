@@ -8,7 +8,7 @@ PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))"
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
-	test-cluster test-image test-slurm test-device attack mutate calibrate clean
+	test-cluster test-image test-slurm test-device attack mutate calibrate evaluations clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -62,6 +62,12 @@ mutate: $(READY)  # does a test notice each small change of the code? ARGS="--on
 
 calibrate: $(READY)  # how often tables err, measured: writes docs/calibration.md; ARGS="--all", "--quick"
 	$(VENV)/bin/python -m tests.lab.calibration $(ARGS)
+
+EVALUATIONS := build/evaluations  # a virtual environment with both harnesses
+evaluations: $(READY)  # logs of lm-evaluation-harness and Inspect, made anew and judged; ARGS="--write"
+	test -d $(EVALUATIONS) || python3 -m venv $(EVALUATIONS)
+	$(EVALUATIONS)/bin/pip install -q lm_eval==0.4.13 inspect_ai==0.3.285
+	$(VENV)/bin/python -m tests.lab.evaluations $(CURDIR)/$(EVALUATIONS)/bin/python $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/lab/paper_scale.py

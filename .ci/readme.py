@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 BLOCK = re.compile(r"(?:<!-- not run: (?P<why>[^>]*) -->\n)?```sh\n(?P<commands>.*?)```", re.DOTALL)
-TABLE = re.compile(r"^```\n(?P<study>\w+@\w+) .*?^```", re.DOTALL | re.MULTILINE)
-COLUMNS = re.compile(r"^arm .*", re.MULTILINE)
+TABLE = re.compile(  # its title, its headings, a rule and its rows
+    r"^```\n(?P<study>\w+@\w+): .*?^(?P<columns>arm [^\n]*)\n─+\n(?P<rows>.*?)\n\n",
+    re.DOTALL | re.MULTILINE,
+)
 MADE_ON = (
     'ablate query --format csv "SELECT DISTINCT processor, kernels, ablate_commit FROM trials '
     "WHERE study_key = '{study}'\""
@@ -54,9 +56,9 @@ def compare_digits(page: str, printed: str) -> None:
     bits agree on one processor, with the same kernels."""
     table = TABLE.search(page)
     lines = printed.splitlines()
-    if table is None or not {*table[0].splitlines()[1:2], *COLUMNS.findall(table[0])} <= {*lines}:
+    if table is None or table["columns"] not in lines:
         return  # another table, perhaps of the same study
-    rows = [line for line in table[0].splitlines() if re.search(r"\d±\d", line)]
+    rows = table["rows"].splitlines()
     other = [row for row in rows if row not in lines]
     print(f"{table['study']}: {len(other)} of {len(rows)} rows of the page have other digits here")
     for place, where in (("the page", " --results results"), ("here", "")) if other else ():

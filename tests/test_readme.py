@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 
 from ablate.cli import main
@@ -40,3 +41,11 @@ def test_the_judged_table_of_the_readme_is_what_is_printed(capsys, monkeypatch):
     command, table = re.findall(r"```(?:sh)?\n(.*?)```", section, re.DOTALL)[:2]
     assert main(shlex.split(command)[1:]) == 0
     assert table in capsys.readouterr().out
+
+
+def test_ci_says_which_digits_of_the_readme_differ_here(capsys):
+    """What it looked for was in no table any more, so it never said anything."""
+    compare = runpy.run_path(str(places.ROOT / ".ci" / "readme.py"))["compare_digits"]
+    page = README.read_text(encoding="utf-8")
+    compare(page, page)
+    assert "doc_layer_mix@laptop: 0 of 4 rows" in capsys.readouterr().out

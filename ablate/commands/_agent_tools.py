@@ -98,13 +98,15 @@ class Tools:
         looks: list[int] | None = None,
         last: str | None = None,
         item: str | None = None,
+        cluster: str | None = None,
         cost: str | None = None,
         scale: str = "linear",
     ) -> Answer:
         """Judge results of runs: does a variant really beat its base, or is it seed noise?
 
         Args:
-            results: A file (csv, tsv, jsonl, json, parquet) with a row for each run.
+            results: A file (csv, tsv, jsonl, json, parquet) with a row for each run, or a log, or
+                a folder of logs, of lm-evaluation-harness or Inspect, with a row for each item.
             arm: The columns that name a variant.
             metric: The column of the number that decides.
             better: higher or lower: which values of the metric are better.
@@ -114,6 +116,7 @@ class Tools:
             looks: Numbers of seeds at which you will judge, all planned before the first time.
             last: Of several rows of a run, take the one with the largest number in this column.
             item: Of several rows of a run, take the mean over the items that this column names.
+            cluster: The column of what items share, if they are no independent draws.
             cost: The column of what a run cost.
             scale: linear (differences), log (ratios) or logit (ratios of odds).
         """
@@ -130,6 +133,7 @@ class Tools:
             looks=",".join(map(str, looks)) if looks else None,
             last=last,
             item=item,
+            cluster=cluster,
             cost=cost,
             scale=scale,
             ledger=self._ledger,

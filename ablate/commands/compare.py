@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         choices=("valid", "test"),
-        help="compare only this split (default: both; with --except: valid)",
+        help="compare this split (default: the one that decides; with --except: valid)",
     )
     _options.add_results(parser)
     _options.add_format(parser)
@@ -42,13 +42,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Return studies next to papers, or the effect of a change over all records."""
-    from ablate.compare.across.asked import studies_of
-
-    names, form = list(options.names), _options.table_format(options)
+    form = _options.table_format(options)
     opened = _options.recorded(options, of_store=True)
-    if options.results is not None and names:
-        names = [*studies_of(opened, names), *names]
-    return compare(opened, names, options.except_, options.split, form, options.with_searches)
+    names, slots = options.names, options.except_
+    return compare(opened, names, slots, options.split, form, options.with_searches)
 
 
 def compare(

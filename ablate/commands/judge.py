@@ -29,6 +29,7 @@ REPEATED = (
     "better",
     "last",
     "item",
+    "cluster",
     "cost",
     "base",
     "scale",
@@ -43,7 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "results",
         nargs="?",
-        help="a file (csv, tsv, jsonl, json, parquet), mlflow:EXPERIMENT, or optuna:STUDY",
+        help="a file (csv, tsv, jsonl, json, parquet), logs of lm-evaluation-harness or Inspect or "
+        "their folder, mlflow:EXPERIMENT, or optuna:STUDY",
     )
     _column_options(parser.add_argument_group("columns"))
     _judging_options(parser.add_argument_group("judging"))
@@ -80,8 +82,13 @@ def _column_options(columns: argparse._ArgumentGroup) -> None:
         "--last", metavar="COLUMN", help="of several rows of a run, take the one with the largest"
     )
     columns.add_argument(
-        "--item", metavar="COLUMN", help="of several rows of a run, take the mean over these items"
-    )
+        "--item", metavar="COLUMN",
+        help="of several rows of a run, take the mean over these items, which all runs share",
+    )  # fmt: skip
+    columns.add_argument(
+        "--cluster", metavar="COLUMN",
+        help="items that are no independent draws, such as questions on one text",
+    )  # fmt: skip
     columns.add_argument("--cost", metavar="COLUMN", help="what a run cost, in any unit")
 
 
@@ -141,6 +148,7 @@ def judge(options: argparse.Namespace) -> str:
         cost=options.cost,
         last=options.last,
         item=options.item,
+        cluster=options.cluster,
     )
     question = Question(
         columns=columns,

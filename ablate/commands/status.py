@@ -6,9 +6,10 @@ Read from the store alone: no study file, no torch.
 from __future__ import annotations
 
 import argparse
+import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import asdict, replace
 
 from ablate.commands import _options
 from ablate.commands._answers import ArmStatus, Counts, Status, StudyStatus, Trouble
@@ -53,7 +54,6 @@ def run(options: argparse.Namespace) -> str:
     return show_status(workspace, options.study, _options.there(options))
 
 
-COLUMNS = (*STATES, "in all")
 Troubled = Callable[[], Mapping[str, Journal]]
 
 
@@ -115,9 +115,8 @@ def show_status(workspace: Workspace, name: str | None, there: str = "") -> str:
         none = f"No study has been run in {workspace.folder}."
         return "\n".join(text.sentences([f"{none} `ablate study FILE{there}` starts one."]))
     studies = status(workspace, None).studies
-    rows = [[study.study, *_shown(study.counts)] for study in studies]
     lost = [study.study for study in studies if study.counts.failed or study.counts.diverged]
-    lines = text.lines(table_of(["study", *COLUMNS], rows))
+    lines = _table("study", [(study.study, study.counts) for study in studies])
     return "\n".join([*lines, *_where_errors_are(lost, there)])
 
 
@@ -148,12 +147,14 @@ def _one(workspace: Workspace, record: StudyRecord, there: str) -> str:
     lines = text.sentences(lines)
     if record.imported:
         lines = [f"{record.key}: imported from {record.imported}", ""]
+    elif driver:
+        lines += [f"being run by {driver}", ""]
+    elif progress.counts.left or progress.counts.failed:
+        lines += [f"resume with: {record.resume}", ""]
     else:
-        lines += [f"being run by {driver}" if driver else f"resume with: {record.resume}", ""]
-    rows = [[one.arm, *_shown(one.counts)] for one in progress.arms]
-    if len(rows) > 1:
-        rows.append(["all arms", *_shown(progress.counts)])
-    lines += text.lines(table_of(["arm", *COLUMNS], rows))
+        lines += [f"every trial has ended: ablate table {shlex.quote(record.key)}{there}", ""]
+    rows = [(one.arm, one.counts) for one in progress.arms]
+    lines += _table("arm", [*rows, *([("all arms", progress.counts)] if len(rows) > 1 else [])])
     lines += _looks(record)
     troubled = read()
     lines += _troubles(troubled) + _what_next(troubled, record, there, alive=bool(driver))
@@ -219,5 +220,12 @@ def _repeated(journal: Journal) -> str:
     return f": started again after epoch {journal.num_repeated}, since {why}"
 
 
-def _shown(counts: Counts) -> list[str]:
-    return [str(number) for number in astuple(counts)]
+def _table(heading: str, rows: Sequence[tuple[str, Counts]]) -> list[str]:
+    """A row for each name: what is completed, and the other states that any of them has."""
+    every = [asdict(counts) for _, counts in rows]
+    others = [state for state in STATES[1:] if any(counts[state] for counts in every)]
+    body = [
+        [name, f"{counts.completed} of {counts.in_all}", *(of[state] for state in others)]
+        for (name, counts), of in zip(rows, every, strict=True)
+    ]
+    return text.lines(table_of([heading, "completed", *others], body))

@@ -224,12 +224,13 @@ def _interruptible(command: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def page_by_arm(page: str, tracking_uri: str) -> str:
+def page_by_arm(page: str, tracking_uri: str, there: str) -> str:
     """Where to see the trials grouped by arm: on the server, or on the one that `ablate ui` starts
     for a database."""
     if tracking_uri.startswith(("http://", "https://")):
         return f"{redacted(tracking_uri).rstrip('/')}/{page}"
-    return f"http://127.0.0.1:{UI_PORT}/{page} (trials by arm, while `ablate ui --mlflow` runs)"
+    served = f"http://127.0.0.1:{UI_PORT}/{page}"
+    return f"{served} (trials by arm, while `ablate ui --mlflow{there}` runs)"
 
 
 def _where_to_look(ended: Ended, workspace: Workspace, there: str) -> list[str]:
@@ -239,7 +240,7 @@ def _where_to_look(ended: Ended, workspace: Workspace, there: str) -> list[str]:
         f"details:  ablate status {ended.record.key}{there}",
     ]
     if ended.page:
-        steps.append(f"MLflow:   {page_by_arm(ended.page, workspace.tracking_uri)}")
+        steps.append(f"MLflow:   {page_by_arm(ended.page, workspace.tracking_uri, there)}")
     if ended.closed:
         steps.append(ended.closed)
     if ended.unrecorded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ablate.commands import _options
@@ -76,14 +77,14 @@ def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> st
 def _over_parts(several: Sequence[Judged], form: str, part: str) -> str:
     """The table over corpora or rungs, which has no parts of its own."""
     first = several[0].record
-    if part:
+    if part not in ("", "notes"):
         each = "rung" if first.rungs else "corpus"
         raise ConfigError(
             f"--{part} is of a single {each}. Instead: ablate table {first.key} --{part}"
         )
     if not any(one.journals for one in several):
         raise TrialError(f"{first.name}@{first.one_of}: no trial has been run yet.")
-    over = _over_rungs if first.rungs else _over_corpora
+    over = partial(_over_rungs, full=part == "notes") if first.rungs else _over_corpora
     return formats.writer(form).write(over(several, formats.is_exact(form)))
 
 
@@ -95,12 +96,12 @@ def _over_corpora(summaries: Sequence[Judged], exact: bool) -> Table:
     return write(over_corpora(summaries))
 
 
-def _over_rungs(summaries: Sequence[Judged], exact: bool) -> Table:
+def _over_rungs(summaries: Sequence[Judged], exact: bool, *, full: bool) -> Table:
     from ablate.compare.statistics.ladder import over_rungs
     from ablate.compare.table import ladder_table as tables
 
-    write = tables.over_rungs_numbers if exact else tables.over_rungs_table
-    return write(over_rungs(summaries))
+    found = over_rungs(summaries)
+    return tables.over_rungs_numbers(found) if exact else tables.over_rungs_table(found, full=full)
 
 
 def _exact(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:

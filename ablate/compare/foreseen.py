@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ablate.compare.statistics import power
 from ablate.compare.statistics.design import design_of
 from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.power import MAX_PAIRS, detectable
 from ablate.compare.study_summary import open_study
 from ablate.results.sizes import shown_size
 from ablate.results.spread import mean
@@ -45,17 +45,37 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     known = Spread(stated, "the spread that the scale states") if stated else None
     known = known or recorded_spread(record, store)
     find = f"{counted(num, replication.unit)} {'finds' if num == 1 else 'find'}"
-    spreads = power.detectable(num, LEVEL / tests, known and known.free)
+    spreads = detectable(num, LEVEL / tests, known and known.free)
+    more = _proposal(record, num, spreads / 2, LEVEL / tests, known and known.free)
     if known is None:
         return (
             f"{find} a difference of {spreads:.2g} spreads with a probability of 80%. A spread is "
             f"the standard deviation of the differences between paired {plural(replication.unit)}; "
             "it is unknown until a study of this base and corpus has results, or the scale states "
-            "it: Scale(spread=)."
+            f"it: Scale(spread=).{more}"
         )
     least = shown_size(spreads * known.size, record.metric)
     unit = "" if least.endswith("%") or " in " in least else f" {record.metric.shown}"
-    return f"{find} a difference of {least}{unit} with a probability of 80%, at {known.source}."
+    found = f"{find} a difference of {least}{unit} with a probability of 80%, at {known.source}"
+    return f"{found}.{more}"
+
+
+def _proposal(record: StudyRecord, num: int, half: float, level: float, free: float | None) -> str:
+    """Looks that find half of the difference; empty where looks are planned, or searches repeat.
+
+    Each of two looks has at least half of the error (`looks.largest_p`).
+    """
+    looks = record.every_look
+    if not looks.is_one or looks.made or record.replication.num_searches is not None:
+        return ""
+    enough = (n for n in range(num + 1, MAX_PAIRS + 1) if detectable(n, level / 2, free) <= half)
+    more = next(enough, None)
+    if more is None:
+        return ""
+    return (
+        f" With Scale(seeds={more}, looks=({num}, {more})), half of it is found, and an arm that "
+        f"the first {num} seeds decide trains no more."
+    )
 
 
 def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:

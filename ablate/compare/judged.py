@@ -35,6 +35,16 @@ ALPHA = 0.05  # of the whole table
 LONG_NAME = 24  # characters
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """The items on which runs were measured, or their clusters."""
+
+    unit: str  # item or cluster
+    num: int
+    alone: bool  # of one training each: only they repeat a difference
+    crossed: bool  # intervals hold for new ones, too
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Judged:
     """A study as far as its journals go: a trial without one is missing. What follows from them is
@@ -136,6 +146,18 @@ class Judged:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know about this very table."""
         return tuple(_notes(self))
+
+    @cached_property
+    def blocks(self) -> Blocks | None:
+        """What every run was measured on, if all were on the same: items, or clusters of them."""
+        known = [len(block) for arm in self._results for block in arm.by_block.values()]
+        if not known:
+            return None
+        alone = all(arm.counts.planned == 1 for arm in self._results)
+        whole = all(set(arm.values) <= set(arm.by_block) for arm in self._results)
+        crossed = whole and self.looks.is_one
+        unit = next(arm.blocks_of for arm in self._results if arm.by_block)
+        return Blocks(unit, known[0], alone=alone, crossed=crossed)
 
     @property
     def metric(self) -> Metric:

@@ -120,6 +120,15 @@ class Metric:
         """A reported value as a loss; an error says why it has none."""
         return self.natural(reported if self.reports_scaled else self._scaled(reported))
 
+    def slope(self, reported: float) -> float:
+        """How much the loss rises with the reported value, at this one."""
+        if self.reports_scaled or self.scale == "linear":
+            return self.natural(1.0)
+        if self.scale == "log":
+            return self.natural(1 / max(reported, sys.float_info.min))
+        inside = min(max(reported, SHARE), 1 - SHARE)
+        return self.natural(1 / (inside * (1 - inside)))
+
     def loss_of(self, metrics: Mapping[str, Any], split: str) -> float | None:
         """The loss among a trial's metrics; None if it is missing, or no number to compute with, as
         one that is at the floor of a scale of logarithms."""

@@ -79,8 +79,6 @@ def compare(
             "compare: give either studies and papers, or differ= with the slots that may differ."
         )
     opened = _opened(workspace, store, mlflow, results)
-    if results:
-        names = (*asked.studies_of(opened, names), *names) if names else ()
     if differ is None:
         return _warned(asked.side_by_side(opened, names, split))
     slots = (differ,) if isinstance(differ, str) else differ

@@ -1,22 +1,52 @@
-"""Reads a file of results as rows: CSV, TSV, JSON lines, a JSON list, or Parquet."""
+"""Reads results as rows: a file of CSV, TSV, JSON lines, a JSON list or Parquet, what an evaluation
+harness wrote (`harness.py`, `inspect_logs.py`), or a folder of such logs."""
 
 from __future__ import annotations
 
 import csv
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import ConfigError
+from ablate.judging import harness, inspect_logs
+from ablate.judging.plain import loaded, refuse_doubled
 
 Records = Sequence[Mapping[str, Any]]
+START = 200  # bytes of a log of Inspect, in which it says what it is
 
 
 def read(name: str) -> Records:
     """The rows of a file, by the columns' names; its suffix says how it is written."""
     file = Path(name)
+    if file.is_dir():
+        return _folder(file)
+    return _file(file)
+
+
+def _folder(folder: Path) -> Records:
+    """The rows of every log of an evaluation below a folder, with the names of the folders."""
+    logs = [*harness.files(folder), *sorted(folder.rglob("*.eval")), *_json_logs(folder)]
+    if not logs:
+        raise ConfigError(
+            f"{folder} has no log of an evaluation: {harness.SAMPLES} of lm-evaluation-harness "
+            "(--log_samples), or .eval and .json of Inspect."
+        )
+    rows: list[Mapping[str, Any]] = []
+    for log in logs:
+        parts = log.relative_to(folder).parts[:-1]
+        names = {f"folder.{at}": part for at, part in enumerate(parts, 1)}
+        rows += [{**names, **row} for row in _file(log)]
+    return rows
+
+
+def _json_logs(folder: Path) -> list[Path]:
+    """The logs of Inspect that are JSON; a log names itself in its first bytes."""
+    found = sorted(folder.rglob("*.json"))
+    return [file for file in found if b'"eval"' in file.read_bytes()[:START]]
+
+
+def _file(file: Path) -> Records:
     reader = READERS.get(file.suffix.lower())
     if reader is None:
         raise ConfigError(
@@ -31,14 +61,6 @@ def read(name: str) -> Records:
     if not rows:
         raise ConfigError(f"{file} has no rows.")
     return rows
-
-
-def refuse_doubled(names: Iterable[str]) -> None:
-    """Refuse two columns of one name: which of them counts is unknown."""
-    doubled = [name for name, num in Counter(names).items() if num > 1]
-    if doubled:
-        listed = ", ".join(f"'{name}'" for name in doubled)
-        raise ValueError(f"it has two columns of one name, {listed}. Instead: a name for each")
 
 
 def flat(record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -91,26 +113,20 @@ def _json_lines(file: Path) -> Records:
     rows = []
     for number, line in enumerate(file.read_text("utf-8").split("\n"), 1):
         if line.strip():
-            rows.append(_row(_loaded(line), f"line {number}"))
-    return rows
+            rows.append((loaded(line), f"line {number}"))
+    lines = [row for row, _ in rows]
+    if lines and file.match(harness.SAMPLES) and all(map(harness.is_line, lines)):
+        return harness.rows(file, lines)
+    return [_row(row, place) for row, place in rows]
 
 
 def _json(file: Path) -> Records:
-    rows = _loaded(file.read_text("utf-8"))
+    rows = loaded(file.read_text("utf-8"))
+    if inspect_logs.is_log(rows):
+        return inspect_logs.rows(rows)
     if not isinstance(rows, list):
         raise ValueError("expected a list of objects")
     return [_row(row, f"row {number}") for number, row in enumerate(rows, 1)]
-
-
-def _loaded(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        refuse_doubled(name for name, _ in pairs)
-    return values
 
 
 def _row(row: Any, place: str) -> Mapping[str, Any]:
@@ -134,4 +150,5 @@ READERS: Mapping[str, Callable[[Path], Records]] = {
     ".ndjson": _json_lines,
     ".json": _json,
     ".parquet": _parquet,
+    ".eval": inspect_logs.rows_of_zip,
 }

@@ -180,12 +180,15 @@ def _journal(trial: Trial, row: Row, metric: Metric) -> Journal:
     if row.value is None:
         reason = "its row has no finite number"
         return Journal(trial, outcome=Outcome(status=Status.DIVERGED, reason=reason))
-    metrics = {metric.key(SPLIT): row.value}
-    return Journal(
-        trial,
-        epochs=[Epoch(1, metrics)],
-        outcome=Outcome(status=Status.COMPLETED, metrics=metrics),
+    metrics, slope = {metric.key(SPLIT): row.value}, metric.slope(row.value)
+    deviations = row.deviations and tuple(slope * own for own in row.deviations)
+    outcome = Outcome(
+        status=Status.COMPLETED,
+        metrics=metrics,
+        deviations=deviations,
+        deviations_of=row.deviations_of,
     )
+    return Journal(trial, epochs=[Epoch(1, metrics)], outcome=outcome)
 
 
 def _notes(rows: Sequence[Row], base: str) -> Iterable[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from ablate.compare.judged import ALPHA
 from ablate.compare.study_summary import StudySummary
 from ablate.errors import ConfigError, unknown, wrong_value
-from ablate.judging import files
+from ablate.judging import files, plain
 from ablate.judging.imported import Imported, Planned, imported, metric_of, pairs_with
 from ablate.judging.ledger import Known, Ledger, held
 from ablate.judging.rows import Columns, Records, Row
@@ -49,6 +49,7 @@ def judge(
     looks: Sequence[int] = (),
     last: str | None = None,
     item: str | None = None,
+    cluster: str | None = None,
     cost: str | None = None,
     ledger: str | None = None,
 ) -> StudySummary:
@@ -56,7 +57,8 @@ def judge(
 
     Args:
         results: A data frame of pandas or polars, an Arrow table, a list of mappings, or the name
-            of a file (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`): a row for each run.
+            of a file (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`): a row for each run. Logs of
+            lm-evaluation-harness and Inspect, or a folder of them: a row for each item.
         arm: The column that names a variant; several columns name it together.
         metric: The column of the number that decides.
         better: `"higher"` or `"lower"`: which values of it are better.
@@ -67,12 +69,16 @@ def judge(
         margin: A difference too small to matter: arms within it are called the same.
         looks: The numbers of seeds at which results are looked at, as planned before the first.
         last: Of several rows of a run, take the one with the largest number in this column.
-        item: Of several rows of a run, take the mean over the items that this column names.
+        item: Of several rows of a run, take the mean over the items that this column names. Without
+            a column of seeds, each arm is one training, and items alone are compared.
+        cluster: The column of what items share, if they are no independent draws.
         cost: The column of what a run cost, in any unit: arms of unequal cost are named.
         ledger: A file that counts every variant that was ever judged.
     """
     names = (arm,) if isinstance(arm, str) else tuple(arm)
-    columns = Columns(arm=names, seed=seed, metric=metric, cost=cost, last=last, item=item)
+    columns = Columns(
+        arm=names, seed=seed, metric=metric, cost=cost, last=last, item=item, cluster=cluster
+    )
     question = Question(
         columns=columns,
         better=better,
@@ -190,7 +196,7 @@ def _records(results: Any) -> tuple[str, Records]:
     if isinstance(results, str) or hasattr(results, "__fspath__"):
         return str(results), files.read(str(results))
     try:
-        files.refuse_doubled(getattr(results, "column_names", getattr(results, "columns", ())))
+        plain.refuse_doubled(getattr(results, "column_names", getattr(results, "columns", ())))
     except ValueError as error:
         raise ConfigError(f"these results cannot be read: {error}.") from None
     for method in ("to_pylist", "to_dicts"):  # Arrow, polars

@@ -9,6 +9,8 @@ from ablate.judging.rows import Columns, Row
 from ablate.store.replication import MIN_PAIRS
 
 SORTED = 4  # by chance, two arms of four runs are both sorted in 1 of 288 files
+MANY, MOST = 20, 100  # seeds: so many 0s and 1s, or seeds, are rather items
+SEPARATORS = ("_", "-", "/", ":", ",", ";", "|", "#", "@", " ")  # of a seed and an item in one cell
 
 
 def refuse_seeds_within(columns: Columns, source: str) -> None:
@@ -76,6 +78,36 @@ def _way_out(first: Row, second: Row, columns: Columns) -> str:
     )
 
 
+def refuse_pasted(rows: Sequence[Row], columns: Columns, source: str) -> None:
+    """Refuse seeds that are a seed and an item in one cell: pairs would be items."""
+    seeds = dict.fromkeys(row.seed for row in rows)
+    for mark in SEPARATORS:
+        for parted in (str.partition, str.rpartition):
+            parts = [parted(seed, mark) for seed in seeds]
+            firsts, seconds = ({part[at] for part in parts} for at in (0, 2))
+            crossed = len(firsts) * len(seconds) == len(seeds)
+            if len(seeds) >= MANY and crossed and min(len(firsts), len(seconds)) > 1:
+                raise ConfigError(
+                    f"{source}: the {len(seeds):,} values of '{columns.seed}' are each of "
+                    f"{len(firsts)} with each of {len(seconds)}, such as '{rows[0].seed}'. Are "
+                    "these seeds and items? Items of one training do not say how trainings vary. "
+                    "Instead, a column for each: --seed COLUMN --item COLUMN."
+                )
+
+
+def like_items(rows: Sequence[Row]) -> Iterator[str]:
+    """Say that rows look like items, of which each is one of few trainings."""
+    arm = rows[0].arm
+    values = [row.value for row in rows if row.arm == arm]
+    shares = len(values) >= MANY and set(values) <= {0.0, 1.0}
+    if shares or len(values) > MOST:
+        what = "Every number is 0 or 1" if shares else f"{len(values):,} seeds of one arm are many"
+        yield (
+            f"{what}: if rows are items of fewer trainings, this table is wrong, since items do "
+            "not say how trainings vary; instead, --item COLUMN and --seed COLUMN."
+        )
+
+
 def refuse_unpaired(rows: Sequence[Row], columns: Columns, source: str) -> None:
     """Refuse what no test could judge: one arm, one seed, or arms that share no seed."""
     seeds: dict[str, set[str]] = {}
@@ -87,11 +119,12 @@ def refuse_unpaired(rows: Sequence[Row], columns: Columns, source: str) -> None:
             f"{source} has one arm, '{next(iter(seeds))}': there is nothing to compare it with. "
             f"Is {named} the column that tells variants apart?"
         )
-    if all(len(own) == 1 for own in seeds.values()):
+    if columns.item is None and all(len(own) == 1 for own in seeds.values()):
         raise ConfigError(
             f"{source} has one seed of each arm. One run says nothing of how runs vary, so no "
             f"difference can be judged: run each arm on {MIN_PAIRS} seeds or more, all arms on the "
-            "same ones."
+            "same ones. Or, if a run is measured item by item: a row for each item, and --item "
+            "COLUMN, which compares these very runs over items."
         )
     if not any(one & other for one, other in _pairs(list(seeds.values()))):
         first, second, *_ = seeds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ablate.config.metrics import is_usable
@@ -32,11 +32,12 @@ class Columns:
     cost: str | None = None  # in any unit
     last: str | None = None  # of several rows of one run, the one with the largest number counts
     item: str | None = None  # of several rows of one run, the mean over these counts
+    cluster: str | None = None  # of items that are no independent draws
 
     @property
     def needed(self) -> list[str]:
         """All columns that have to be there."""
-        others = (self.seed, self.cost, self.last, self.item)
+        others = (self.seed, self.cost, self.last, self.item, self.cluster)
         return [*self.arm, self.metric, *filter(None, others)]
 
 
@@ -51,6 +52,9 @@ class Row:
     place: int  # in the file, from 1 on
     cells: Mapping[str, Any]
     state: str = ""  # of a run that did not finish, if its row says so
+    # Of items, or of their clusters: by how much each is above the value; their mean is 0.
+    deviations: tuple[float, ...] | None = None
+    deviations_of: str | None = None  # item or cluster
 
 
 def read_rows(records: Records, columns: Columns, source: str) -> list[Row]:
@@ -59,11 +63,21 @@ def read_rows(records: Records, columns: Columns, source: str) -> list[Row]:
     have = dict.fromkeys(name for record in records for name in record)
     for name in columns.needed:
         if name not in have:
+            if name == columns.seed and _once_each(records, columns):
+                columns = replace(columns, seed=None)
+                continue
             hint = "" if name != columns.seed else NO_SEEDS
             raise ConfigError(f"{unknown('column', name, have, source)}{hint}")
     states = [name for name in have if name.lower() == STATE and name not in columns.needed]
     state = states[0] if len(states) == 1 else None
     return [_row(record, columns, state, source, at) for at, record in enumerate(records, 1)]
+
+
+def _once_each(records: Records, columns: Columns) -> bool:
+    """Return whether every arm has each item once, so that its rows are of one training."""
+    names = (*columns.arm, columns.item)
+    keys = {tuple(record.get(name or "") for name in names) for record in records}
+    return columns.item is not None and len(keys) == len(records)
 
 
 def _long(records: Records, columns: Columns) -> Records:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ablate.errors import ConfigError
+from ablate.judging.items import name_of, over_items
 from ablate.judging.refusals import (
+    like_items,
     refuse_doubled,
+    refuse_pasted,
     refuse_seeds_within,
     refuse_sorted,
     refuse_unpaired,
 )
-from ablate.judging.rows import LOST, Columns, Records, Row, number, read_rows, text
-from ablate.results.spread import mean
+from ablate.judging.rows import LOST, Columns, Records, Row, number, read_rows
 
 IN_ORDER = (
     "Without seeds, the arms' runs are paired in the order of rows. That is fair only if all runs "
@@ -36,9 +37,9 @@ def checked(records: Records, columns: Columns, source: str) -> Runs:
     """The runs in order, one for each arm and seed; an error if that cannot be."""
     refuse_seeds_within(columns, source)
     rows, notes = read_rows(records, columns, source), []
-    if columns.seed is None:
+    if not rows[0].seed:
         rows = _numbered(rows, columns.item, source)
-        notes.append(IN_ORDER)
+        notes += [IN_ORDER] if {row.seed for row in rows} > {"1"} else []
     if columns.last is not None:
         num, rows = len(rows), _last(rows, columns, source)
         if len(rows) < num:
@@ -47,11 +48,13 @@ def checked(records: Records, columns: Columns, source: str) -> Runs:
                 f"'{columns.last}'."
             )
     if columns.item is not None:
-        num, rows = len(rows), _means(rows, columns.item, source)
+        num, rows = len(rows), over_items(rows, columns.item, columns.cluster, source)
         notes.append(
-            f"A run's number is the mean over its {num // len(rows):,} values of "
-            f"'{columns.item}'. Intervals are over seeds, on these very items."
+            f"A run's number is the mean over its {num // len(rows):,} values of '{columns.item}'."
         )
+    else:
+        refuse_pasted(rows, columns, source)
+        notes += like_items(rows)
     refuse_doubled(rows, columns, source)
     if columns.seed is None:
         refuse_sorted(rows, source)
@@ -64,7 +67,7 @@ def _numbered(rows: Sequence[Row], item: str | None, source: str) -> list[Row]:
     counts: Counter[tuple[str, str]] = Counter()
     numbered = []
     for row in rows:
-        of = row.arm, "" if item is None else _name(row, item, source)
+        of = row.arm, "" if item is None else name_of(row, item, source)
         counts[of] += 1
         numbered.append(replace(row, seed=str(counts[of])))
     return numbered
@@ -84,48 +87,6 @@ def _last(rows: Sequence[Row], columns: Columns, source: str) -> list[Row]:
         if known is None or step > known[0]:
             latest[row.arm, row.seed] = step, row
     return [row for _, row in latest.values()]
-
-
-def _means(rows: Sequence[Row], item: str, source: str) -> list[Row]:
-    """A row for each arm and seed: the mean over its items, which all runs share."""
-    runs: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in rows:
-        of, name = runs.setdefault((row.arm, row.seed), {}), _name(row, item, source)
-        if name in of:
-            raise ConfigError(
-                f"{source}: rows {of[name].place} and {row.place} are both of arm '{row.arm}', "
-                f"seed {row.seed} and {item} {name}, and which of them counts is unknown."
-            )
-        of[name] = row
-    first = next(iter(runs.values()))
-    return [_mean(of, first, item, source) for of in runs.values()]
-
-
-def _mean(run: Mapping[str, Row], first: Mapping[str, Row], item: str, source: str) -> Row:
-    row = next(iter(run.values()))
-    where = f"{source}: arm '{row.arm}', seed {row.seed}"
-    if differ := sorted(run.keys() ^ first.keys()):
-        has, of = ("lacks", first) if differ[0] in first else ("has", run)
-        other = next(iter(first.values()))
-        raise ConfigError(
-            f"{where} {has} {item} {differ[0]} (row {of[differ[0]].place}), unlike arm "
-            f"'{other.arm}', seed {other.seed}. Means of other items do not compare: leave the "
-            "item out of all runs, or measure it in all."
-        )
-    values = [one.value for one in run.values() if one.value is not None]
-    if 0 < len(values) < len(run):
-        place = next(one.place for one in run.values() if one.value is None)
-        raise ConfigError(
-            f"{where} has no number in row {place}. An item that was not solved counts, too: "
-            "write what it counts as, such as 0."
-        )
-    costs = [one.cost for one in run.values() if one.cost is not None]
-    cost = mean(costs) if len(costs) == len(run) else None
-    return replace(row, value=mean(values) if values else None, cost=cost)
-
-
-def _name(row: Row, item: str, source: str) -> str:
-    return text(row.cells.get(item), item, f"{source}, row {row.place}")
 
 
 def _unfinished(rows: Sequence[Row]) -> list[str]:

@@ -23,19 +23,19 @@ from ablate.errors import AblateError, ConfigError
 from ablate.live import assets, changes, export, render
 from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
-from ablate.live.parts import Block, Page
+from ablate.live.parts import Block, Link, Page
 from ablate.live.served import Served
 from ablate.live.views import beside, by_epoch, importance, query, trial
+from ablate.live.views.index import address
 from ablate.live.watched import Watched
 from ablate.record.mirror.views import VIEWS
 from ablate.store import study_record
 
 MOST_ASKING = 20  # requests for changes at one time, of the 40 threads for all requests
 CONTENTS = {  # what leads to a study's blocks
-    "table": "Table",
-    "arms": "Arms",
-    "pictures": "Pictures",
+    "curves": "Curves",
     "searches": "Searches",
+    "costs": "Costs",
     "trouble": "Trouble",
     "workers": "Workers",
     "trials": "Trials",
@@ -60,7 +60,12 @@ class Pages:
             return self._again(f"{key} is being planned")
         watched = self.served.study(key)
         source: Any = watched.source
-        return self._live(source.key, watched, request, urlencode({"study": source.key}))
+        title, what = source.record.question or source.key, urlencode({"study": source.key})
+        where, is_shown = address(source.key), bool(request.query_params.get("show"))
+        other = (
+            Link("the whole page", where) if is_shown else Link("on one screen", f"{where}?show=1")
+        )
+        return self._live(title, watched, request, what, above=source.key, other=other)
 
     def trial(self, request: Request) -> Response:
         """A trial."""
@@ -190,13 +195,15 @@ class Pages:
         waiting.headers["Refresh"] = "1"
         return waiting
 
-    def _live(self, title: str, watched: Watched, request: Request, what: str) -> Response:
+    def _live(
+        self, title: str, watched: Watched, request: Request, what: str, **more: Any
+    ) -> Response:
         params = changes.list_params(request.query_params)
         with watched.lock:
             fragments = self.served.fragments(watched, params)
-            address = f"/changes?{what}{'&' if what and params else ''}{urlencode(params)}"
+            changed = f"/changes?{what}{'&' if what and params else ''}{urlencode(params)}"
             around = self._around(fragments, watched.cursor())
-            shown = Page(title, [], changes=address, state=watched.state)
+            shown = Page(title, [], changes=changed, state=watched.state, **more)
         return HTMLResponse(render.page(shown, **around))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from starlette.responses import PlainTextResponse, Response
 
+from ablate.compare.page import render
 from ablate.compare.plots import interactive
 
 FOLDER = Path(__file__).parent / "static"
@@ -22,8 +23,12 @@ def _of_package(name: str) -> Callable[[], str]:
     return lambda: (FOLDER / name).read_text(encoding="utf-8")
 
 
+def _style() -> str:
+    return render.stylesheet() + _of_package("page.css")() + interactive.stylesheet()
+
+
 ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
-    "page.css": (STYLE, lambda: _of_package("page.css")() + interactive.stylesheet()),
+    "page.css": (STYLE, _style),
     "page.js": (SCRIPT, _of_package("page.js")),
     "ticks.js": (SCRIPT, _of_package("ticks.js")),
     "plotly.js": (SCRIPT, interactive.script),

@@ -12,7 +12,7 @@ from typing import Any
 from ablate.errors import AblateError
 from ablate.live.served import Served
 
-LISTS = ("arm", "state", "page", "rows")  # parameters of lists
+LISTS = ("arm", "state", "page", "rows", "find", "show")  # parameters of lists
 NUMBERS = ("page", "rows")
 
 

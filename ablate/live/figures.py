@@ -7,7 +7,9 @@ numbers.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ablate.compare import plots
@@ -16,19 +18,24 @@ from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid
 from ablate.compare.plots import figure as fig
 from ablate.compare.plots import interactive
+from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, unknown
 from ablate.results.labels import labels_of
 from ablate.results.result import result_of
 from ablate.store.journal import Journal
+from ablate.store.study_record import StudyRecord
 
-OF_ARMS = ("deltas", "curves", "parameters", "interactions")
+OF_TABLE = "deltas"  # which the table draws; as a file, it is a figure
+OF_ARMS = ("curves", "interactions")
+OF_COSTS = ("parameters",)
 OF_SEARCHES = ("budget", "history", "search")
-OF_RUNNING = ("progress",)  # what changes with every epoch
-NAMES = (*OF_ARMS, *OF_SEARCHES, *OF_RUNNING)
+CURVES = OF_ARMS[0]  # which change with every epoch of a trial that runs
+NAMES = (OF_TABLE, *OF_ARMS, *OF_COSTS, *OF_SEARCHES)
 MOST_POINTS = 500  # of a curve
 MOST_DOTS = 1000  # of a figure, without a line between them
 MOST_LINES = 40  # of trials that run
 MOST_ARMS = 6  # whose searches have a panel
+SEARCHES = ("1 (black)", "2 (blue, dashed)", "3 (red, dotted)", "4 (green, dashes and dots)")
 
 
 def one(judged: Judged, name: str) -> fig.Figure | None:
@@ -37,8 +44,7 @@ def one(judged: Judged, name: str) -> fig.Figure | None:
         raise ConfigError(unknown("figure", name, NAMES))
     if not judged.journals:
         return None
-    own = {"progress": progress, "history": history}
-    figure = own[name](judged) if name in own else plots.get(name).described(judged)
+    figure = history(judged) if name == "history" else plots.get(name).described(judged)
     return None if figure is None else thinned(figure)
 
 
@@ -83,33 +89,57 @@ def _thinned(mark: fig.Mark, most: int) -> fig.Mark:
     return dataclasses.replace(mark, **points)
 
 
-def progress(judged: Judged) -> fig.Figure | None:
-    """A line for each trial that has not ended, which curves over seeds do not have yet."""
-    running = [(id, j) for id, j in judged.journals.items() if j.status is None and j.epochs]
-    if not running:
-        return None
-    record, metric, labels = judged.record, judged.metric, labels_of(judged.record)
-    looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
-    lines = []
-    for id, journal in running[:MOST_LINES]:
-        label, losses = labels.get(id), _losses(journal, judged)
-        if label is not None and losses:
-            epochs, values = zip(*losses, strict=True)
-            shown = [metric.show(loss) for loss in values]
-            lines.append(fig.Series(x=epochs, y=shown, name=label.name, look=looks[label.arm]))
+def with_running(
+    figure: fig.Figure | None, record: StudyRecord, journals: Mapping[str, Journal]
+) -> fig.Figure | None:
+    """The learning curves, with a thin line for each trial that has not ended; these alone, before
+    an arm has a curve."""
+    lines = [*_running(record, journals)]
     if not lines:
-        return None
-    more = len(running) > MOST_LINES
-    left = f" The first {MOST_LINES} of {len(running)} are drawn." if more else ""
-    values = [y for line in lines for y in line.y]
+        return figure
+    if figure is None:
+        return thinned(_alone(lines, record))
+    panels = [
+        dataclasses.replace(panel, marks=[*panel.marks, *_of_panel(lines, panel)])
+        for panel in figure.panels
+    ]
+    caption = f"{figure.caption} Thin: a trial that has not ended."
+    return thinned(dataclasses.replace(figure, panels=panels, caption=caption))
+
+
+def _running(
+    record: StudyRecord, journals: Mapping[str, Journal]
+) -> Iterator[tuple[str, fig.Series]]:
+    """The arm and the line of each trial that has not ended."""
+    running = {id: journal for id, journal in journals.items() if journal.status is None}
+    labels, show = (labels_of(record) if running else {}), record.metric.show
+    for id in itertools.islice((id for id in running if id in labels), MOST_LINES):
+        if losses := _losses(running[id], record.metric):
+            epochs, values = zip(*losses, strict=True)
+            name = labels[id].name
+            yield labels[id].arm, fig.Series(x=epochs, y=[*map(show, values)], about=name)
+
+
+def _of_panel(lines: Sequence[tuple[str, fig.Series]], panel: fig.Panel) -> Iterator[fig.Series]:
+    """The lines of the arms that have a curve in a panel, in their colours."""
+    looks = {series.name: series.look for series in panel.series}
+    for arm, line in lines:
+        if arm in looks:
+            yield dataclasses.replace(line, look=dataclasses.replace(looks[arm], width=0.8))
+
+
+def _alone(lines: Sequence[tuple[str, fig.Series]], record: StudyRecord) -> fig.Figure:
+    """A figure of trials, each with its name."""
+    looks = {arm.name: fig.nth_look(at, width=1.2) for at, arm in enumerate(record.arms)}
+    marks = [dataclasses.replace(s, name=s.about, look=looks[arm]) for arm, s in lines]
+    values, metric = [y for line in marks for y in line.y], record.metric
     y = fig.value_axis(f"{metric.shown} of valid", metric, min(values), max(values))
-    panel = fig.Panel(x=fig.Axis("epoch", numbers="whole"), y=y, marks=lines, names="ends")
-    caption = f"Validation by epoch of each trial that has not ended.{left}"
-    return fig.Figure(title="Under way", caption=caption, panels=[panel])
+    panel = fig.Panel(x=fig.Axis("epoch", numbers="whole"), y=y, marks=marks, names="ends")
+    caption = f"Validation by epoch of each trial that has not ended, {MOST_LINES} at most."
+    return fig.Figure(title="Learning curves", caption=caption, panels=[panel])
 
 
-def _losses(journal: Journal, judged: Judged) -> list[tuple[int, float]]:
-    metric = judged.metric
+def _losses(journal: Journal, metric: Metric) -> list[tuple[int, float]]:
     pairs = ((e.number, metric.loss_of(e.metrics, "valid")) for e in journal.epochs)
     return [(number, loss) for number, loss in pairs if loss is not None]
 
@@ -132,7 +162,9 @@ def history(judged: Judged) -> fig.Figure | None:
     more = len(panels) - MOST_ARMS
     left = f" {more} more arms are not drawn." if more > 0 else ""
     shown = panels[:MOST_ARMS]
-    caption = "Each completed trial of a search on validation (dots), and the best so far (steps)."
+    most = max(len(judged.record.searches_of(arm.name)) for arm in judged.record.arms)
+    legend = f", of search {', '.join(SEARCHES[:most])}" if most > 1 else ""
+    caption = f"Each completed trial on validation (dots), and the best so far (steps){legend}."
     about: Any = {"title": "History of the searches", "caption": caption + left, "panels": shown}
     columns = min(2, len(shown))
     return fig.Figure(**about, columns=columns, height=2.6 * -(-len(shown) // columns), shared="y")

@@ -100,9 +100,10 @@ class Followed:
 
     def figure(self, name: str) -> Figure | None:
         """A figure by its name; None if the study has nothing for it."""
-        if name in figures.OF_RUNNING:
-            return figures.one(self.judged, name)
-        return self.once(name, lambda judged: figures.one(judged, name))
+        figure = self.once(name, lambda judged: figures.one(judged, name))
+        if name != figures.CURVES:
+            return figure
+        return figures.with_running(figure, self.record, self.journals)
 
     def once(self, name: str, make: Callable[[Judged], T]) -> T:
         """What is made of the study's table, made once for each new table."""

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ablate.errors import AblateError, DamagedError
+from ablate.live.summaries import Summaries, Summary
 from ablate.store import glance, states, study_record
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
@@ -52,11 +53,16 @@ class Overview:
         self._stamps: dict[str, tuple[int, ...]] = {}
         self._records: list[str] = []  # studies whose records are still to be read
         self._journals: list[tuple[str, str]] = []  # studies and trials still to be looked at
+        self._summaries, self._num_made = Summaries(self._store), 0
 
     @property
     def num_unread(self) -> int:
         """How many studies have not been read to their end."""
         return len({*self._records, *(key for key, _ in self._journals)})
+
+    def summary(self, study: Progress) -> Summary:
+        """What a study says, as far as that is known; read again when a trial has ended."""
+        return self._summaries.of(study.record.key, frozenset(study.ends.items()))
 
     @property
     def is_running(self) -> bool:
@@ -66,7 +72,8 @@ class Overview:
     def refresh(self) -> bool:
         """Read what has changed, or its beginning; return whether anything has."""
         end = time.monotonic() + MOMENT_SECONDS
-        changed = self._find_records()
+        before, self._num_made = self._num_made, self._summaries.num_made
+        changed = self._find_records() or self._num_made != before
         while self._records and time.monotonic() < end:
             changed |= self._take(self._records.pop(0))
         for key, study in self.studies.items():

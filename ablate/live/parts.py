@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, ClassVar
 
 from ablate.compare.formats import Table
@@ -25,6 +26,9 @@ class Link:
     def __str__(self) -> str:
         return self.text
 
+    def __html__(self) -> str:
+        return f'<a href="{escape(self.address)}">{escape(self.text)}</a>'
+
 
 @dataclass(frozen=True)
 class Marked:
@@ -32,8 +36,8 @@ class Marked:
 
     text: str
 
-    def __str__(self) -> str:
-        return self.text
+    def __html__(self) -> str:
+        return f"<mark>{escape(self.text)}</mark>"
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class State:
 
     status: Status
 
-    def __str__(self) -> str:
-        return str(self.status)
+    def __html__(self) -> str:
+        return f'<span class="state {self.status}">{self.status}</span>'
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Bar:
     """A cell with the numbers of trials in each state, as a bar and as text."""
 
     counts: Mapping[Status, int]
+    more: str = ""  # to be said besides
 
     @property
     def shares(self) -> list[tuple[Status, float, float]]:
@@ -62,9 +67,15 @@ class Bar:
                 at += 100 * number / total
         return shares
 
-    def __str__(self) -> str:
-        named = (f"{number} {status}" for status, number in self.counts.items() if number)
-        return ", ".join(named) or "nothing yet"
+    def __html__(self) -> str:
+        named = [f"{number} {status}" for status, number in self.counts.items() if number]
+        text = ", ".join([*(named or ["nothing yet"]), *([self.more] if self.more else [])])
+        bars = (
+            f'<rect class="{status}" x="{at:.2f}%" width="{width:.2f}%" height="100%"/>'
+            for status, at, width in self.shares
+        )
+        svg = f'<svg class="bar" aria-hidden="true">{"".join(bars)}</svg>'
+        return f'<span class="progress">{svg}<span>{escape(text)}</span></span>'
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,14 @@ class Plotted:
         """The start of these numbers; the CSV file has all of them."""
         table = self.table
         return replace(table, rows=table.rows[:MOST_NUMBERS], title=self.figure.title)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Links to a figure's files."""
+
+    kind: ClassVar = "files"
+    address: str
 
 
 @dataclass(frozen=True)
@@ -124,7 +143,16 @@ class Filters:
     choices: Mapping[str, tuple[str, Sequence[str]]]  # field -> the chosen one, all
 
 
-Part = OfReport | Plotted | Facts | Pages | Printed | Filters
+@dataclass(frozen=True)
+class Find:
+    """A field for a text that a list is searched for."""
+
+    kind: ClassVar = "find"
+    address: str
+    text: str
+
+
+Part = OfReport | Plotted | Files | Facts | Pages | Printed | Filters | Find
 
 
 @dataclass(frozen=True)
@@ -146,6 +174,7 @@ class Page:
     changes: str = ""  # the address of its changes; "" if nothing of it changes
     state: str = ""  # whether anything of it runs now, in a word
     above: str = ""  # in small print above the title
+    other: Link | None = None  # the same on another page
     forms: Mapping[str, Any] = field(default_factory=dict)  # values of the page's own form
     template: str = "page.html"
 

@@ -79,6 +79,9 @@ class ArmResult:
     fates: Mapping[int, str] = field(default_factory=dict)  # seed index -> what became of it
     stopped_at: int | None = None  # the pairs at which a look decided it, if it trains no more
     others: tuple[Measured, ...] = ()  # of the study's columns
+    # Seed index -> the deviations of its items, or of clusters of them; empty if they are unknown.
+    by_block: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    blocks_of: str = ""  # item or cluster
     # Of a seed, with all that it builds on: means over completed final trials.
     operations: float | None = None  # of training, estimated; None: not known of every trial
     seconds_a_seed: float = 0.0  # of epochs

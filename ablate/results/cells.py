@@ -72,12 +72,18 @@ class Cells:
             against=arm.against,
             together=arm.together,
             fates=fates,
+            by_block=self._by_block(finals),
+            blocks_of=next((self._results[t].deviations_of for t in done), ""),
             stopped_at=arm.stopped_at,
             others=tuple(
                 self._measured(arm, metric, arm.published_columns.get(metric.name, {}))
                 for metric in self._record.columns
             ),
         )
+
+    def _by_block(self, finals: Iterable[PlannedTrial]) -> dict[int, tuple[float, ...]]:
+        known = {t.seed_index: self._results.get(t.id) for t in finals}
+        return {at: one.deviations for at, one in known.items() if one and one.deviations}
 
     def _measured(self, arm: ArmRecord, metric: Metric, published: Mapping[str, float]) -> Measured:
         by_split = self._differences if metric.of == ARMS else self._by_split

@@ -29,6 +29,8 @@ class Result:
     tokens: float = 0.0  # trained on, over all its epochs
     seconds: float = 0.0  # of its epochs
     operations: float | None = None  # of its training, estimated; None: not known
+    deviations: tuple[float, ...] = ()  # of its items or their clusters
+    deviations_of: str = ""
 
     def loss(self, metric: Metric, split: str) -> float | None:
         """The loss on a split if the trial completed and the value is finite."""
@@ -57,6 +59,8 @@ def result_of(journal: Journal) -> Result:
         num_parameters=outcome and outcome.num_parameters,
         tokens=tokens,
         operations=operations_of(journal),
+        deviations=(outcome and outcome.deviations) or (),
+        deviations_of=(outcome and outcome.deviations_of) or "",
         seconds=max((epoch.seconds or 0.0 for epoch in journal.epochs), default=0.0),
     )
 

@@ -56,6 +56,9 @@ class Outcome:
     signatures: Mapping[str, str] | None = None  # of what computed a metric, by its name
     orphan_of: str | None = None  # the parent that did not complete
     seconds: float | None = None  # that an evaluation took, in all its attempts; epochs have theirs
+    # By how much the loss of each item, or cluster of items, is above the trial's: their mean is 0.
+    deviations: tuple[float, ...] | None = None
+    deviations_of: str | None = None  # item or cluster
 
     def __post_init__(self) -> None:
         for part in ("reason", "frames", "error"):

@@ -2,6 +2,8 @@
 
 trials/<id>/tokens/<split>.arrow   position in the split and log p of every token but the first; of
                                    pairs, of every token of the targets
+trials/<id>/tokens/<split>.json    of a published trial, in place of its tokens: the nats and the
+                                   tokens of NUM_BLOCKS runs of tokens that follow each other
 trials/<id>/readings.json          every read of the test split after the study's own
 """
 
@@ -9,12 +11,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from ablate.config.metrics import SPLITS
 from ablate.errors import TrialError
 from ablate.store.arrow import as_arrow, read_column, write_columns
 from ablate.store.store import Store, damaged, remake
+
+NUM_BLOCKS = 100  # a kilobyte
+DIGITS = 4  # of nats: single precision has no more
 
 
 def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> None:
@@ -42,13 +49,36 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
             "Trials save those of the splits that they read token by token: valid, and test in an "
             f"arm's final trials. If they were lost: {remake(trial_id)}"
         )
-    # to_numpy would import pandas
-    values = np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
+    values = _array(column)
     if len(values) != num_tokens:
         raise TrialError(
             f"trial {trial_id} saved {len(values)} log-probabilities of {split}, which has "
             f"{num_tokens} evaluated tokens: they cannot be matched token by token."
         )
+    return values
+
+
+def copy_sums(store: Store, trial_id: str, to: Store) -> None:
+    """Write the sums of a trial's runs of tokens to another store, for each split that has them."""
+    import pyarrow as pa
+
+    for split in SPLITS:
+        key = f"trials/{trial_id}/tokens/{split}.json"
+        column = read_column(store, _key(trial_id, split), "log_prob", pa.float32())
+        known = store.read_json(key) if column is None else sums(_array(column))
+        if known is not None:
+            to.write_json(key, known)
+
+
+def sums(log_probs: np.ndarray) -> dict[str, list[Any]]:
+    """The nats and the tokens of NUM_BLOCKS runs of tokens, in order."""
+    runs = np.array_split(-log_probs, NUM_BLOCKS)
+    return {"nats": [round(float(run.sum()), DIGITS) for run in runs], "tokens": [*map(len, runs)]}
+
+
+def _array(column: Any) -> np.ndarray:
+    # to_numpy would import pandas
+    values = np.frombuffer(column.buffers()[1], np.float32, len(column), 4 * column.offset)
     return values.astype(np.float64)
 
 

@@ -25,9 +25,8 @@ def arm_values(study: Study, scale: Scale, arm: Arm) -> dict[str, Any]:
     """Merge an arm's flat values: base recipe, scale, arm, then the scale's `adapt`."""
     base = base_values(study, scale, arm.recipe or study.base, arm.rows)
     where = arm_location(study, arm.name)
-    values = merge(
-        merge(base, scale_values(scale, kind_of(base, where)), where), arm.changes, where
-    )
+    of_scale = scale_values(scale, kind_of(base, where), base)
+    values = merge(merge(base, of_scale, where), arm.changes, where)
     return merge(values, _adapted(study, scale, values), where) if scale.adapt else values
 
 
@@ -45,11 +44,12 @@ def _adapted(study: Study, scale: Scale, values: Values) -> Values:
     return called(study, "adapt", scale.adapt or dict, values, Mapping, "a dict of changes")
 
 
-def scale_values(scale: Scale, kind: Kind) -> dict[str, Any]:
+def scale_values(scale: Scale, kind: Kind, base: Values) -> dict[str, Any]:
     """Return the scale's changes, with its corpus if trials of this kind read one."""
-    # A task of a study's own reads its own data, unless the scale names another corpus than the
-    # default, which is a text.
-    own = kind.function is not None and scale.corpus == Scale.corpus and not scale.corpora
+    # A base that names its corpus, or a task of a study's own, reads that, unless the scale names
+    # another one than the default, which is a text.
+    names = kind.function is not None or f"{DATA}.name" in base
+    own = names and scale.corpus == Scale.corpus and not scale.corpora
     corpus = {} if own or DATA not in kind.sections else {f"{DATA}.name": scale.corpus}
     return {**corpus, **scale.changes, **(kind.brief if scale.brief else {})}
 

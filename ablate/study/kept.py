@@ -37,7 +37,7 @@ def kept_settings(plan: Plan) -> list[str]:
 def _before(plan: Plan, arm: Arm) -> dict[str, Any]:
     """The values of the recipe and the scale, to which an arm applies its changes."""
     base = base_values(plan.study, plan.scale, arm.recipe or plan.study.base, arm.rows)
-    return merge(base, scale_values(plan.scale, kind_of(base, arm.name)))
+    return merge(base, scale_values(plan.scale, kind_of(base, arm.name), base))
 
 
 def _kept(plan: Plan, arm: Arm, before: dict[str, Any]) -> dict[str, Any]:

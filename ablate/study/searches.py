@@ -89,11 +89,12 @@ def _column(plan: Plan, arm: str) -> str:
 
 
 def _tuned_arm(plan: Plan, arm: Arm, space: spaces.Space) -> treatments.TunedArm:
-    own = _set_values(plan, arm)
+    own, kind = _set_values(plan, arm), plan.configs[arm.name].kind
+    base = base_values(plan.study, plan.scale, arm.recipe or plan.study.base, arm.rows)
     return treatments.TunedArm(
         space=space.at(_column(plan, arm.name)) if space.corpora else space,
         own=own,
-        fixed={**own, **scale_values(plan.scale, plan.configs[arm.name].kind), **arm.changes},
+        fixed={**own, **scale_values(plan.scale, kind, base), **arm.changes},
         config=plan.configs[arm.name],
     )
 

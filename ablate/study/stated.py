@@ -63,10 +63,11 @@ def _is_older(plan: Plan, store: Store) -> bool:
 
 
 def plans_of(plan: Plan, store: Store) -> PlansOf:
-    """Return where the plan of a study's question is, whatever its scale is called."""
+    """Return where the plan of a study's question is, whatever its scale is called. Of arms as
+    listed and of tuned arms the question is not the same."""
     record, base = plan.record, plan.configs[plan.record.base_arm]
     of = [record.question, record.corpus_digest, base.identity, record.first_seed]
-    return PlansOf(store, digest(of))
+    return PlansOf(store, digest([*of, "tuned"] if plan.searches else of))
 
 
 def state(plan: Plan, store: Store, *, registered: bool = False) -> StatedPlan:

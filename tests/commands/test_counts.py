@@ -71,10 +71,8 @@ def told_by_status(text: str) -> dict[str, tuple[int, int, int]]:
     """Row -> the trials done, left and in all."""
     rows = {}
     for line in text.splitlines():
-        found = re.match(r"(\S.*?)  +((?:\d+ *)+)$", line)
-        if found:
-            done, *_, left, every = map(int, found[2].split())
-            rows[found[1]] = (done, left, every)
+        if found := re.match(r"(\S.*?)  +(\d+) of (\d+)(?:  +(\d+))?$", line):
+            rows[found[1]] = (int(found[2]), int(found[4] or 0), int(found[3]))
     return rows
 
 

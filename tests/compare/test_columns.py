@@ -86,8 +86,8 @@ def test_a_published_number_stands_next_to_ours_with_a_verdict(by_hand):
     study = at_paper(by_hand, USE, near, {"test": CELL.value})
     assert verdict(study, USE, "test") == "reproduced"
     text = " ".join(written(summary_of(study)).split())
-    assert "coefficient of variation, test, next to the paper" in text and "0.279±0.001" in text
-    assert "0.279 reproduced" in text
+    assert "Table 5: test coefficient of variation" in text and "0.279±0.001" in text
+    assert "0.279 Every level: reproduced." in text
     assert "the interval of our mean is within 0.01 of the published number" in text
     far = [{"mixture_use.test_variation": v} for v in (0.7, 0.701, 0.702)]
     study = at_paper(by_hand, USE, far, {"test": CELL.value})

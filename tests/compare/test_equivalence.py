@@ -8,6 +8,7 @@ from scipy import stats
 
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.equivalence import is_within, may_be_within
+from ablate.compare.statistics.paired import paired_difference
 from ablate.config.metrics import ACCURACY, PERPLEXITY
 from ablate.errors import StudyError
 from ablate.results.sizes import check_size, shown_size, size_on_scale
@@ -26,7 +27,7 @@ def test_it_is_two_one_sided_tests(comparisons):
             stats.ttest_1samp(deltas, -1, alternative="greater").pvalue,
             stats.ttest_1samp(deltas, 1, alternative="less").pvalue,
         )
-        word = is_within(deltas, 1.0, comparisons=comparisons)
+        word = is_within(paired_difference(deltas), 1.0, comparisons=comparisons)
         assert word == (p < 0.05 / comparisons)
         words.append(word)
     assert 10 < sum(words) < 90
@@ -81,10 +82,10 @@ def test_a_decided_row_that_may_be_within_keeps_its_share_of_the_error(by_hand):
 )
 def test_on_which_side_of_the_margin(mean, within, open_):
     deltas = mean + np.linspace(-0.5, 0.5, 8)
-    assert is_within(deltas, 1.0) == within
-    assert may_be_within(deltas, 1.0) == open_
-    assert not may_be_within(deltas, None)
-    assert not may_be_within(deltas[:2], 1.0)
+    assert is_within(paired_difference(deltas), 1.0) == within
+    assert may_be_within(paired_difference(deltas), 1.0) == open_
+    assert not may_be_within(paired_difference(deltas), None)
+    assert not may_be_within(paired_difference(deltas[:2]), 1.0)
 
 
 def test_without_a_margin_nothing_is_the_same(by_hand):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy import stats
 
 from ablate.compare import crossing
 from ablate.compare.foreseen import foreseen
+from ablate.compare.statistics.looks import largest_p
+from ablate.compare.statistics.power import detectable
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.study_record import SearchRecord
@@ -48,7 +51,7 @@ def test_the_spread_is_that_of_the_studys_own_results(store, study):
     spreads = np.sqrt(free / stats.chi2.rvs(free, size=50_000, random_state=4))  # the true ones
     power = stats.nct.sf(stats.t.ppf(1 - 0.05 / 2 / 2, 5), 5, least / spreads).mean()
     assert power == pytest.approx(0.8, abs=0.02)
-    assert text.endswith(f"with a probability of 80%, at the spread of {record.key}.")
+    assert f"with a probability of 80%, at the spread of {record.key}. With Scale(seeds=" in text
 
 
 def test_another_study_of_the_same_base_and_corpus_tells_too(store, study):
@@ -65,6 +68,22 @@ def test_a_spread_that_is_stated_needs_no_results(store, study):
     assert "at the spread that the scale states" in foreseen(study.record, store, 0.02)
     unknown = foreseen(study.record, store, None)
     assert "6 seeds find a difference of" in unknown and "spreads" in unknown
+
+
+def test_the_looks_that_it_proposes_find_half_of_the_difference(store, study):
+    """By the test of two looks that the table then makes, over 4,000 studies drawn anew."""
+    text = foreseen(study.record, store, 0.02)
+    first, last = map(int, re.search(r"looks=\((\d+), (\d+)\)", text).groups())
+    assert first == 6 < last
+    half = detectable(6, 0.05 / 2) / 2
+    pairs = np.random.default_rng(5).normal(half, 1, (4_000, last))
+    ps = [stats.ttest_1samp(pairs[:, :num], 0, axis=1).pvalue for num in (first, last)]
+    decided = np.minimum(*ps) <= largest_p(0.05 / 2, (first, last))
+    assert decided.mean() > 0.78
+    planned = replace(study.record, looks=(6,), num_seeds=6)
+    assert "looks=(" in foreseen(planned, store, 0.02)
+    several = replace(study.record, looks=(3, 6))
+    assert "With Scale" not in foreseen(several, store, 0.02)
 
 
 def test_where_no_verdict_can_come_it_says_so(store, study):

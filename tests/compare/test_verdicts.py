@@ -118,7 +118,7 @@ def test_the_table_shows_them_next_to_the_published_numbers(by_hand):
     study, _ = published(by_hand, close(truth))
     assert verdict_on(study) == "reproduced"
     text = written(Judged(study.record, study.journals))
-    assert "test, next to the paper" in text and "reproduced" in text
+    assert "beside takase2018doc, Table 3: test perplexity" in text and "reproduced" in text
     assert "within 1%" in " ".join(text.split())
 
 

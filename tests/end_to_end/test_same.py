@@ -51,7 +51,7 @@ def test_it_is_the_same_in_a_store_at_a_uri(whole, places):
     left = [path for path in (place.folder / "elsewhere").rglob("*") if "last" in path.name]
     assert left == []
     status = place.ablate("status", "--store", store)
-    assert re.search(r"small@whole +10 +0 +0 +0 +0 +0", status.out)
+    assert re.search(r"small@whole +10 of 10\b", status.out)
 
 
 @pytest.mark.parametrize("stage", ["train", "finetune", "ensemble"])

@@ -329,7 +329,9 @@ class TestCommands:
         status = place.ablate("status", "asked")
         assert f"being run by process {first.pid} on " in status.out
         first.ended().succeeded()
-        assert "resume with: ablate study asked.py" in place.ablate("status", "asked").out
+        assert (
+            "every trial has ended: ablate table asked@small" in place.ablate("status", "asked").out
+        )
 
 
 class TestOutput:

@@ -206,7 +206,7 @@ def test_kept_results_are_a_study_of_the_workspace(
     assert main(["compare", "widths", "takase2018doc", *place]) == 0
     beside = capsys.readouterr().out
     assert f"imported from {file}" in " ".join(beside.split())
-    assert "takase2018doc, Table 3" in beside
+    assert "ablate table papers takase2018doc" in " ".join(beside.split())
     assert main(["report", "widths", "--static", *place]) == 0
     (report,) = (tmp_path / "w").rglob("report.html")
     assert "imported from" in report.read_text()

@@ -51,7 +51,7 @@ def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place, monk
     watched.refresh()
     # One more epoch of one trial: its list and the pictures, and no verdict.
     changed = served.fragments(watched, {}, cursor)
-    assert {"trials", "underway"} <= changed.keys() and "trouble" not in changed
+    assert {"trials", "curves"} <= changed.keys() and "trouble" not in changed
     cursor = watched.cursor()
     place.grow("mos-3", 2, 4.4)
     watched.refresh()
@@ -98,7 +98,7 @@ def test_clients_share_one_reader(served):
 
 
 def test_a_figure_with_nothing_to_show_yet_is_no_error(served):
-    assert served.figure_since(KEY, "progress", "") == {"position": ""}
+    assert served.figure_since(KEY, "history", "") == {"position": ""}
 
 
 def test_a_page_that_was_closed_and_opened_again_goes_on(served, place, monkeypatch):
@@ -106,14 +106,14 @@ def test_a_page_that_was_closed_and_opened_again_goes_on(served, place, monkeypa
     monkeypatch.setattr("ablate.live.served.IN_USE_SECONDS", 0.0)
     place.grow("mos-3", 2)
     watched = served.study(KEY)
-    position = served.figure_since(KEY, "progress", "")["position"]
+    position = served.figure_since(KEY, "curves", "")["position"]
     cursor = watched.cursor()
     served.trial("mos-0"), served.trial("mos-1")
     place.grow("mos-3", 6)
     assert served.study(KEY) is not watched
     news = changes.since(served, {"study": KEY, "cursor": cursor})
-    assert "underway" in news["fragments"] and news["cursor"] != cursor
-    line = served.figure_since(KEY, "progress", position)["whole"]["data"][0]
+    assert "curves" in news["fragments"] and news["cursor"] != cursor
+    line = served.figure_since(KEY, "curves", position)["whole"]["data"][-1]
     assert line["x"] == [1, 2, 3, 4, 5, 6]
 
 
@@ -162,15 +162,14 @@ def test_a_download_waits_for_whoever_makes_the_table(served, client):
 
 def test_a_figure_that_grew_is_sent_as_its_new_points(served, place):
     place.grow("mos-3", 2)
-    first = served.figure_since(KEY, "progress", "")
-    line = first["whole"]["data"][0]
+    first = served.figure_since(KEY, "curves", "")
+    line = first["whole"]["data"][-1]
     assert line["x"] == [1, 2]
-    assert served.figure_since(KEY, "progress", first["position"]) == {
-        "position": first["position"]
-    }
+    assert served.figure_since(KEY, "curves", first["position"]) == {"position": first["position"]}
     place.grow("mos-3", 4)
-    then = served.figure_since(KEY, "progress", first["position"])
-    assert then["delta"]["extended"][0]["x"] == [3, 4]
+    then = served.figure_since(KEY, "curves", first["position"])
+    (grown,) = then["delta"]["extended"].values()
+    assert grown["x"] == [3, 4]
 
 
 def applied(figure: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
@@ -206,8 +205,20 @@ def test_other_lines_are_sent_whole():
 
 def test_curves_have_500_points_at_most_and_say_so(served, place):
     place.grow("mos-3", 1200)
-    figure = figures.one(served.study(KEY).source.judged, "progress")
+    followed = served.study(KEY).source
+    figure = figures.with_running(None, followed.record, followed.journals)
     assert figure is not None
     (series,) = figure.panels[0].series
     assert len(series.x) == 500 and series.x[0] == 1 and series.x[-1] == 1200
     assert "at most 500 of its points" in figure.caption
+
+
+def test_a_trial_that_runs_is_in_the_chart_of_its_arm(served, place):
+    for id in ("base-0", "mos-0"):
+        place.grow(id, 4, 4.4)
+    place.grow("mos-3", 3)
+    followed = served.study(KEY).source
+    (panel,) = followed.figure("curves").panels
+    own = next(series for series in panel.series if series.name == "mos")
+    (running,) = [mark for mark in panel.marks if mark.about == "mos seed 4"]
+    assert running.look.colour == own.look.colour and [*running.x] == [1, 2, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+from dataclasses import replace
 
 from ablate.compare.plots import search
 from ablate.live import assets, figures
@@ -71,3 +72,12 @@ def test_a_browser_keeps_what_does_not_change(client):
     assert client.get("/static/plotly.js").headers["cache-control"] == "no-cache"
     plain = assets.response("plotly.js", encodings="identity").body
     assert gzip.decompress(assets.response("plotly.js", encodings="gzip").body) == plain
+
+
+def test_the_caption_of_a_history_tells_the_searches_by_their_looks():
+    study = of_a_search(4)
+    (first,) = study.record_fields["searches"]
+    assert "of search" not in str(figures.one(judged_of(study), "history"))
+    study.record_fields["searches"] = (first, replace(first, repeat=1))
+    figure = figures.one(judged_of(study), "history")
+    assert figure and "of search 1 (black), 2 (blue, dashed)." in figure.caption

@@ -19,7 +19,7 @@ from ablate.live.served import Served
 from ablate.live.views import query
 from ablate.store import printed, study_record
 from ablate.store.workspace import Workspace, held
-from tests.support.live_pages import ARM, KEY, Client, Place
+from tests.support.live_pages import ARM, KEY, Client, Place, eventually
 
 
 def cells(page: str, block: str) -> list[list[str]]:
@@ -49,10 +49,10 @@ def test_the_table_has_every_cell_of_ablate_table(client, place):
     page = client.seen(f"/study/{KEY}")
     shown = page.partition('<section id="table"')[2].partition("</thead>")[0]
     found = [html.unescape(one) for one in re.findall(r"<th .*?>(.*?)</th>", shown)]
-    (drawn,) = (at for at, heading in enumerate(found) if " to +" in heading)
+    (drawn,) = (at for at, heading in enumerate(found) if "<span>" in heading)
     without = [[*row[:drawn], *row[drawn + 1 :]] for row in (found, *cells(page, "table")[:3])]
     assert without == [headings, *rows] and len(rows) == 3
-    assert "verdict" in headings and page.count("<svg width=") == 3
+    assert "verdict" in headings and page.count('decided" width=') == 3
 
 
 def test_verdicts_are_provisional_until_the_plan_ends(client, place):
@@ -69,11 +69,25 @@ def test_an_arm_called_script_is_text(client):
 
 
 def test_all_studies_and_what_runs(client, place):
-    assert "Running now" not in client.seen("/")
+    assert "stopped, 2 left" in client.seen("/")
     with held(place.workspace, KEY):
-        page = client.seen("/")
-        assert "Running now" in page and "10 completed, 2 left" in page
-    assert "stopped" in client.seen("/")
+        assert "10 completed, 2 left, running" in client.seen("/")
+    place.grow("mos-3", 2, 4.41)
+    place.grow(f"{ARM}-2", 2, 4.62)
+    eventually(lambda: "2025-11-25" in client.seen("/"))
+    page = client.seen("/")
+    assert "mos is better than base, and than every other arm" in page and 'class="bar"' not in page
+    assert 'aria-label="1 better, 1 worse"' in page
+    assert KEY in client.seen("/?find=MIXTURE") and KEY not in client.seen("/?find=nothing")
+
+
+def test_the_rungs_of_a_ladder_are_one_row(client, place):
+    for rung in ("large", "small"):
+        fields = {"scale": f"ladder.{rung}", "one_of": "ladder", "rungs": ("small", "large")}
+        record = replace(place.study.record, **fields)
+        study_record.write(place.workspace.store, record)
+    ladder, _ = cells(client.seen("/"), "studies")
+    assert ladder[0].endswith("mixture_layers@ladder small large")
 
 
 def test_running_trials_have_a_place_among_workers(client, place):
@@ -109,7 +123,7 @@ def test_trials_are_listed_by_page(tmp_path, monkeypatch):
 
 def test_a_trial_next_to_its_base(client):
     page = client.seen("/trial/mos-1")
-    assert "<mark>&#34;mos&#34;</mark>" in page  # the setting in which it differs from its base
+    assert "<mark>&quot;mos&quot;</mark>" in page  # the setting in which it differs from its base
     assert "ablate trial rerun mos-1" in page and "hello from the task" in page
     assert cells(page, "settings") == [["head.name", '"mos"', '"base"']]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from ablate.commands.importance import plain_text
@@ -56,6 +58,8 @@ def test_which_settings_mattered_is_what_the_command_prints(workspace, searched)
     assert "Settings found by the searches" in page and "Best settings so far" not in page
     assert "/study/q%40search/importance" in page
     record = study_record.read(workspace.store, "q@search")
+    winner = journals.read(workspace.store, record.searches[0].chosen)
+    assert cells(page, "searches")[0][-1] == f"{math.exp(winner.metrics['valid_nll']):.2f}"
     found = importance.importances(record, workspace.searches)
     page, printed = client.seen("/study/q@search/importance"), plain_text("q@search", found)
     rows = cells(page, f"search{found[0].arm}0")

@@ -57,8 +57,8 @@ def test_an_imported_study_is_said_to_be_so(client, place):
     rewrite(place, imported="sweep.csv", command="")
     page = client.seen(f"/study/{KEY}")
     assert "imported from" in page and "sweep.csv" in page
-    assert "its trials were not run here" in page and "the same command" not in page
-    assert cells(client.seen("/"), "studies")[0][1] == "imported"
+    assert "Its trials were not run here" in page and "the same command" not in page
+    assert cells(client.seen("/"), "studies")[0][-1] == "imported"
     trial = client.seen("/trial/mos-1")
     assert "sweep.csv" in trial and "ablate trial rerun" not in trial
 
@@ -68,4 +68,4 @@ def test_looks_that_were_made_and_arms_that_they_decided(client, place):
     rewrite(place, looks=(2, 4), made=(Look(num=2),))
     page = client.seen(f"/study/{KEY}")
     assert "looked at 2 seeds, as planned; next at 4" in page
-    assert [row[-1] for row in cells(page, "arms")] == ["", "2", ""]
+    assert [row[-2] for row in cells(page, "costs")] == ["", "2", ""]

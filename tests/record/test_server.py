@@ -54,7 +54,7 @@ class Server:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while not self.answers():
             assert time.monotonic() < end, "the server did not start"
             assert self.process.poll() is None, "the server ended"

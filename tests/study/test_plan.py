@@ -25,6 +25,7 @@ from ablate.lm.data.corpus import charged
 from ablate.lm.sections import CorpusConfig
 from ablate.space.space import load
 from ablate.store.study_record import from_plain
+from ablate.study.arms import arm_values
 from ablate.study.chains import confirm_search
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
@@ -731,3 +732,17 @@ def test_a_language_model_is_refused_more_than_one_gpu(data):
         make_plan(study_of(gpus=4), data=data)
     stand_in = replace(study_of(gpus=4), runner="stand_in")  # a task of one's own gets all
     assert make_plan(stand_in, data=data).scale.gpus == 4
+
+
+def test_a_corpus_that_the_base_names_is_read_unless_the_scale_names_another():
+    """The scale's default, a text, had replaced it without a word."""
+    study = Study(
+        question="?",
+        base={"corpus.name": "words"},
+        base_arm="a",
+        design=table(Arm("a")),
+        scales={"s": Scale(seeds=1)},
+    )
+    scales = (Scale(seeds=1), Scale(seeds=1, corpus="other"))
+    named = [arm_values(study, scale, study.design.arms[0])["corpus.name"] for scale in scales]
+    assert named == ["words", "other"]

@@ -231,6 +231,7 @@ def test_an_arm_that_was_tuned_and_left_out_still_counts(ran):
         (LEVEL, f'{LEVEL}\n    scale: float = setting(1.0, doc="of the noise")'),
         ("0.05 * noise", "0.05 * run.config.scale * noise"),
     )
+    ran(*tuned[2:])  # the arms as listed: another question
     assert line(ran(*tuned)).startswith("As planned")
     less = ('Arm("two", {"levels.scale": 2.0}), ', "")
     judged = ran(*tuned, less)

@@ -6,7 +6,7 @@ runs once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -17,12 +17,13 @@ from ablate.compare.across import query as queries
 from ablate.compare.across import side_by_side as beside
 from ablate.compare.across.query import MirrorDamaged
 from ablate.compare.formats import Table
+from ablate.compare.judged import Judged
 from ablate.compare.shown import Answer
-from ablate.compare.statistics.claims import claims
 from ablate.compare.study_summary import open_study
-from ablate.compare.table.claimed import of_claims
+from ablate.compare.table.beside_paper import beside_paper, with_notes
+from ablate.compare.table.study_table import study_table
 from ablate.errors import ConfigError
-from ablate.record.mirror.syncing import Mirror, duckdb, update_mirror
+from ablate.record.mirror.syncing import duckdb, update_mirror
 from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.workspace import Workspace, as_folder
@@ -50,15 +51,6 @@ def asked_of(workspace: Workspace, results: str | None, store: str | None) -> Wo
     return published(workspace, str(store), "--store") if is_folder else workspace
 
 
-def studies_of(published: Workspace, names: Sequence[str]) -> list[str]:
-    """The published studies of the papers named, unless studies are named too."""
-    if not set(names) <= set(papers.ids()):
-        return []
-    store = published.store
-    records = (study_record.read(store, key) for key in study_record.names(store))
-    return [record.key for record in records if record.paper in names]
-
-
 def query(workspace: Workspace, sql: str) -> Answer:
     """The result of one SELECT."""
     table, notes = _ask(workspace, lambda mirror: queries.ask(mirror, sql))
@@ -67,25 +59,46 @@ def query(workspace: Workspace, sql: str) -> Answer:
 
 
 def side_by_side(workspace: Workspace, names: Sequence[str], split: str | None = None) -> Answer:
-    """Studies next to papers: our numbers and published ones."""
-    verdicts = partial(_verdicts, workspace)
-
-    def read(mirror: Mirror) -> Table:
-        return beside.side_by_side(mirror, names, split, verdicts)
+    """Studies next to papers: our numbers and published ones. A paper alone stands for its studies
+    and its own rows."""
+    published = [name for name in names if name in papers.ids()]
+    studies = [name for name in names if name not in published]
+    studies = studies or _studies_of(workspace.store, published)
+    every = [*studies, *published]
+    numbers, notes = _ask(workspace, lambda mirror: beside.side_by_side(mirror, every, split))
 
     def for_people() -> Table:
-        try:
-            table = read(mirror)
-        except MirrorDamaged:  # or another process has replaced its files since
-            table, _ = _ask(workspace, read)
-        claimed = _claims(workspace, names, split)
-        return replace(table, further=[*table.further, *claimed])
+        if not studies:
+            raise ConfigError(
+                f"compare: no study of {', '.join(published)} has been run here. "
+                f"{_rows_of(published)}"
+            )
+        known = study_record.names(workspace.store)
+        if not {*studies} <= {*known, *(key.split("@")[0] for key in known)}:
+            return numbers  # a server has them, and no store the trials
+        tables = [
+            table
+            for name in studies
+            for table in _beside_paper(open_study(workspace.store, name), split)
+        ]
+        first, *others = with_notes(tables, [_rows_of(published)] if published else [])
+        return replace(first, further=others)
 
-    # The numbers alone need no study to be opened.
-    (numbers, mirror), notes = _ask(
-        workspace, lambda mirror: (beside.side_by_side(mirror, names, split), mirror)
-    )
     return Answer(numbers, for_people, notes=notes)
+
+
+def _studies_of(store: Store, published: Sequence[str]) -> list[str]:
+    records = (study_record.read(store, key) for key in study_record.names(store))
+    return [record.key for record in records if record.paper in published]
+
+
+def _rows_of(published: Sequence[str]) -> str:
+    return f"Every row of the paper's tables: ablate table papers {' '.join(published)}"
+
+
+def _beside_paper(judged: Judged, split: str | None) -> list[Table]:
+    """A study's numbers beside its paper's; its own table, if the paper has none of them."""
+    return [*beside_paper(judged, split or judged.split)] or [study_table(judged)]
 
 
 def exchange(
@@ -97,23 +110,6 @@ def exchange(
     numbers = matched_table.table(found)
     table = replace(numbers, notes=[*numbers.notes, *others])
     return Answer(numbers, lambda: table, lambda _: matched_table.plain_text(found), notes, others)
-
-
-def _verdicts(workspace: Workspace, key: str) -> Mapping[tuple[str, str, str], str]:
-    """The verdicts on a study's published numbers; none if the store does not have its trials."""
-    if not study_record.exists(workspace.store, key):
-        return {}
-    judged = open_study(workspace.store, key)
-    return judged.verdicts if judged.journals else {}
-
-
-def _claims(workspace: Workspace, names: Sequence[str], split: str | None) -> list[Table]:
-    """A table for each study that has a claim; other studies, and papers, have no such table."""
-    known = study_record.names(workspace.store)
-    keys = dict.fromkeys(k for name in names for k in known if name in (k, k.split("@")[0]))
-    every = {key: claims(open_study(workspace.store, key)) for key in keys}
-    rows = {key: [c for c in own if split in (None, c.split)] for key, own in every.items()}
-    return [of_claims(own, key) for key, own in rows.items() if own]
 
 
 def _ask(workspace: Workspace, work: Callable[[Any], T]) -> tuple[T, tuple[str, ...]]:

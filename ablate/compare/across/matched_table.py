@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 
 from ablate.compare.across.changes import (
     MOST_VALUES,
@@ -15,13 +17,16 @@ from ablate.compare.across.changes import (
     texts,
 )
 from ablate.compare.across.matched import Exchange
-from ablate.compare.formats import Column, Table, table_of_values, text
+from ablate.compare.formats import Column, Table, for_people, table_of_values, text
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.clusters import MIN_CLUSTERS
-from ablate.compare.statistics.possible import within
-from ablate.compare.table.notes import cut_intervals
-from ablate.compare.text.figures import NONE, signed
+from ablate.compare.statistics.paired import Difference
+from ablate.compare.statistics.possible import possible_from, within
+from ablate.compare.table.columns import percent
+from ablate.compare.table.rows import Comparison
+from ablate.compare.table.short_columns import drawn_column
+from ablate.compare.text.figures import changed
 from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.results.verdict import Verdict, of_loss
@@ -30,7 +35,11 @@ from ablate.store.replication import counted
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"
 SHOWN = 40  # rows in a terminal
-DELTA, INTERVAL = "Δ", "95%\ninterval"
+ALPHA = 0.05  # of all rows together
+ALONE = (
+    "Two settings are two rows: they do not show how much the difference varies between settings, "
+    "so a verdict is on that setting alone."
+)
 
 
 def table(exchanged: Exchange) -> Table:
@@ -41,24 +50,59 @@ def table(exchanged: Exchange) -> Table:
     names = ["before", "after", "corpus", "split", *delta, "low", "high", "p_holm"]
     names += ["verdict", "pairs", "settings", "setting", "studies", "lost_pairs", "lost"]
     names += ["seeds_not_computed_alike", "edited_files"]
-    p_values = _p_holm(exchanged)
     rows = []
     sides = _sides(exchanged.changes)
-    for change, metric, p, side in zip(exchanged.changes, metrics, p_values, sides, strict=True):
-        d = change.difference
+    for (change, found), side in zip(_compared(exchanged), sides, strict=True):
+        d, metric = change.difference, change.metric
         row = [*side, change.corpus, exchanged.split]
         row += [] if in_nats else [metric.scale_name, metric.better]
-        row += [d and d.mean, *((d and d.interval) or (None, None)), p, _verdict(change, p)]
-        row += [change.num_pairs, change.num_settings, change.setting, ", ".join(change.studies)]
+        row += [d and d.mean, *((d and d.interval) or (None, None)), found and found.p_holm]
+        row += [_verdict((change, found)), change.num_pairs]
+        row += [change.num_settings, change.setting, ", ".join(change.studies)]
         row += [change.num_lost, ", ".join(lost.trial for lost in change.lost)]
         row += [", ".join(change.not_alike), ", ".join(change.edited)]
         rows.append(row)
     return table_of_values(names, rows)
 
 
-def _p_holm(exchanged: Exchange) -> list[float | None]:
-    differences = [change.difference for change in exchanged.changes]
-    return statistics.holm([d and d.p for d in differences])
+def _compared(exchanged: Exchange) -> list[tuple[Change, Comparison | None]]:
+    """Each change with its verdict, corrected over all of them; none without a difference."""
+    changes = exchanged.changes
+    p_values = statistics.holm([c.difference and c.difference.p for c in changes])
+    return [
+        (change, change.difference and _comparison(change, change.difference, p, len(changes)))
+        for change, p in zip(changes, p_values, strict=True)
+    ]
+
+
+def _comparison(
+    change: Change, natural: Difference, p_holm: float | None, family: int
+) -> Comparison:
+    """The verdict, and the interval at the change's share of the error."""
+    metric, verdict = change.metric, statistics.verdict(natural, p_holm)
+    if verdict.decided:
+        below = metric.natural(natural.mean) < 0
+        before, after = change.withheld_from
+        withheld = after if below else before
+        verdict = Verdict.UNDECIDED if withheld else of_loss(below, metric)
+    decided_but_withheld = p_holm is not None and p_holm <= ALPHA and not verdict.decided
+    level = ALPHA / family
+    bounds = None
+    if natural.p is not None and not natural.is_constant and not decided_but_withheld:
+        bounds = statistics.t_interval([*map(metric.natural, natural.deltas)], level)
+    shown = metric.changes(bounds)
+    interval = shown and within(shown, possible_from(change.at, metric))
+    return Comparison(
+        difference=natural,
+        delta=metric.change(metric.natural(natural.mean)),
+        interval=interval,
+        is_cut=interval != shown,
+        bounds=bounds,
+        coverage=1 - level,
+        p_holm=p_holm,
+        verdict=verdict,
+        helps=verdict.favours,
+    )
 
 
 def _sides(changes: Sequence[Change]) -> list[tuple[str, str]]:
@@ -88,7 +132,7 @@ def _ambiguous(brief: Sequence[Hashable], changes: Sequence[Change]) -> list[boo
 
 def _place(change: Change) -> tuple[str, ...]:
     """What a row shows of a change beside its variants."""
-    return change.corpus, _unit(change.metric), change.setting
+    return change.corpus, change.metric.shown, change.setting
 
 
 def _in_full(variant: Variant) -> str:
@@ -163,143 +207,84 @@ def _is_zero(value: str) -> bool:
 
 
 def plain_text(exchanged: Exchange, width: int | None = None) -> str:
-    """The changes for a terminal."""
+    """The changes for a terminal: a table for each metric."""
     what, changes = ", ".join(exchanged.names), exchanged.changes
-    wording = Wording(exchanged)
+    wording, trials = Wording(exchanged), counted(exchanged.num_trials, "completed trial")
     if not changes:
-        none = (
-            f"No two of {counted(exchanged.num_trials, 'completed trial')} differ only in {what}."
-        )
-        return "\n".join(
-            paragraph(" ".join([none, *other_trials(exchanged)]), width or text.terminal_width())
-        )
-    rows = _shown_rows(exchanged, wording)
-    studies = sorted({study for change in changes for study in change.studies})
+        sentences = [f"No two of {trials} differ only in {what}.", *other_trials(exchanged)]
+        return "\n".join(paragraph(" ".join(sentences), width or text.terminal_width()))
     notes = [
-        f"{counted(exchanged.num_trials, 'completed trial')}; pairs differ only in {what}. Mean "
-        f"difference on {exchanged.split}, {_better(changes)}; paired t, Holm-corrected over "
-        f"{counted(len(rows), 'row')}.",
+        f"{trials}; pairs differ only in {what}. Paired t over the pairs, or from {MIN_CLUSTERS} "
+        "settings on over their means; verdicts and intervals are corrected over "
+        f"{counted(len(changes), 'row')}.",
         *other_trials(exchanged),
-        *_about_settings(changes),
+        *([ALONE] if any(change.setting for change in changes) else []),
         *_left_out(exchanged),
-        f"From the studies {', '.join(studies)}.",
         *_without_spread(changes, wording),
-        *_cut_intervals(changes, wording),
         *_not_alike(changes, wording),
         *_edited_between(changes, wording),
     ]
-    if len(rows) > SHOWN:
-        more = counted(len(rows) - SHOWN, "more row")
+    if len(changes) > SHOWN:
+        more = counted(len(changes) - SHOWN, "more row")
         notes.append(f"{more}: --format csv has them all.")
     notes += other_values(exchanged)
-    body = [[*row.values()] for row in rows[:SHOWN]]
-    return text.write(Table([*map(_column, rows[0])], body, notes=notes), width)
-
-
-def _column(heading: str) -> Column:
-    """The column of a heading of `_shown_rows`; a narrow terminal's first part has the verdicts."""
-    decides = heading in ("metric", "verdict") or heading.startswith(DELTA)
-    left = heading in ("change", "corpus", "metric", "setting", "verdict")
-    return Column(heading, left=left, first=1 if decides else 2 if heading == INTERVAL else 0)
-
-
-def _shown_rows(exchanged: Exchange, wording: Wording) -> list[dict[str, str]]:
-    """A row for each change, by heading; without the columns that say nothing here."""
-    changes = exchanged.changes
-    scales = list(dict.fromkeys(_unit(change.metric) for change in changes))
-    delta = f"{DELTA} {scales[0]}" if len(scales) == 1 else DELTA
-    rows = []
-    for change, p in zip(changes, _p_holm(exchanged), strict=True):
-        d, metric = change.difference, change.metric
-        ends = d and d.interval and [_shown(metric, end) for end in _cut(change, d.interval)]
-        rows.append(
-            {
-                "change": wording.arrow(change),
-                **({"corpus": change.corpus} if any(c.corpus for c in changes) else {}),
-                **({"metric": _unit(metric)} if len(scales) > 1 else {}),
-                delta: NONE if d is None else _shown(metric, d.mean),
-                INTERVAL: f"[{', '.join(ends)}]" if ends else NONE,
-                "pairs": str(change.num_pairs),
-                "settings": str(change.num_settings),
-                **({"setting": change.setting} if any(c.setting for c in changes) else {}),
-                "verdict": _verdict(change, p),
-            }
+    groups: dict[Metric, list[tuple[Change, Comparison | None]]] = {}
+    for row in _compared(exchanged)[:SHOWN]:
+        groups.setdefault(row[0].metric, []).append(row)
+    tables = [
+        for_people(
+            _columns(rows, metric, wording),
+            rows,
+            title=f"{what} exchanged, all else equal: {exchanged.split} {_directed(metric)}",
         )
-    return rows
+        for metric, rows in groups.items()
+    ]
+    *before, last = tables
+    first, *others = [*before, replace(last, notes=notes)]
+    return text.write(replace(first, further=others), width)
 
 
-def _verdict(change: Change, p_holm: float | None) -> Verdict:
-    """The verdict on a difference, which is in the metric's own direction."""
-    decided, metric = statistics.verdict(change.difference, p_holm), change.metric
-    if change.difference is None or not decided.decided:
-        return decided
-    below = metric.natural(change.difference.mean) < 0
-    before, after = change.withheld_from
-    return Verdict.UNDECIDED if (after if below else before) else of_loss(below, metric)
+def _directed(metric: Metric) -> str:
+    """The metric with its better direction, if it has one."""
+    return f"{metric.shown}, {metric.better} is better" if metric.directed else metric.shown
 
 
-def _cut(change: Change, interval: tuple[float, float]) -> tuple[float, float]:
-    """The part of an interval that is possible, from the mean of the first trials."""
-    metric = change.metric
-    if metric.in_percent:
-        return interval
-    low, high = ((end - change.at) / metric.factor for end in metric.range)
-    return within(interval, (low, high))
+def _columns(
+    rows: Sequence[tuple[Change, Comparison | None]], metric: Metric, wording: Wording
+) -> list[Column]:
+    """The columns that say something here."""
+    changes = [change for change, _ in rows]
+    found = [comparison for _, comparison in rows if comparison]
+    level = f" [{percent(found[0].coverage)}]" if any(one.interval for one in found) else ""
+    of_change, tested = itemgetter(0), itemgetter(1)
 
+    def delta(one: Comparison) -> str:
+        return changed(metric, one.delta, one.interval, metric.digits)
 
-def _cut_intervals(changes: Iterable[Change], wording: Wording) -> list[str]:
-    """Notes on the intervals that are cut."""
-    named: dict[Metric, list[str]] = {}
-    for change in changes:
-        interval = change.difference and change.difference.interval
-        if interval and _cut(change, interval) != interval:
-            named.setdefault(change.metric, []).append(wording.arrow(change))
-    return [note for metric, names in named.items() for note in cut_intervals(metric, names)]
-
-
-def _unit(metric: Metric) -> str:
-    """The unit of differences: what people read, or the scale, if people read another one."""
-    return metric.shown if _as_read(metric) else metric.scale_name
-
-
-def _as_read(metric: Metric) -> bool:
-    return metric.scale == "linear" and not metric.reports_scaled
-
-
-def _shown(metric: Metric, difference: float) -> str:
-    if _as_read(metric):
-        return signed(metric.factor * difference, metric.digits)
-    return signed(difference, 4)
-
-
-def _better(changes: Iterable[Change]) -> str:
-    """`below 0 is better`, with the names of the metrics if they differ in this."""
-    scales: dict[str, list[str]] = {}
-    for change in changes:
-        known = scales.setdefault(change.metric.better, [])
-        known += [name for name in [_unit(change.metric)] if name not in known]
-    side = {"lower": "below 0", "higher": "above 0", "neither": "neither side of 0"}
-    if len(scales) == 1:
-        return f"{side[next(iter(scales))]} is better"
-    return "better if " + ", ".join(
-        f"{side[better]} for {' and '.join(names)}" for better, names in sorted(scales.items())
-    )
-
-
-def _about_settings(changes: Iterable[Change]) -> list[str]:
-    """What is tested of changes with several settings."""
-    notes = []
-    if any(change.num_settings >= MIN_CLUSTERS for change in changes):
-        notes.append(
-            f"From {MIN_CLUSTERS} settings on, the test and the interval are over the settings' "
-            "means: each counts once, however many pairs it has."
-        )
+    drawing = drawn_column(found, metric).about(tested)
+    columns = [
+        Column("change", wording.arrow, left=True, wraps=True),
+        *(
+            [Column("corpus", lambda c: c.corpus, left=True)]
+            if any(c.corpus for c in changes)
+            else []
+        ),
+    ]
+    last = [Column("pairs", lambda c: c.num_pairs), Column("settings", lambda c: c.num_settings)]
     if any(change.setting for change in changes):
-        notes.append(
-            "Two settings are two rows: they do not show how much the difference varies between "
-            "settings, so a verdict is on that setting alone."
-        )
-    return notes
+        last.append(Column("setting", lambda c: c.setting, left=True))
+    return [
+        *(column.about(of_change) for column in columns),
+        Column(f"Δ{level}", delta, left=True, first=1).about(tested),
+        drawing,
+        *(column.about(of_change) for column in last),
+        Column("verdict", _verdict, left=True, first=1),
+    ]
+
+
+def _verdict(row: tuple[Change, Comparison | None]) -> Verdict:
+    _, comparison = row
+    return comparison.verdict if comparison else Verdict.UNDECIDED
 
 
 def _without_spread(changes: Iterable[Change], wording: Wording) -> list[str]:

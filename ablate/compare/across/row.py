@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-Place = tuple[str, str, str]  # of a number: corpus, split, unit
-Key = tuple[str, str, str, str]  # of a column: a place, and OURS or PUBLISHED
+Key = tuple[str, str, str, str]  # of a column: corpus, split, unit, and OURS or PUBLISHED
 OURS, PUBLISHED = "ours", "published"
 
 
@@ -17,6 +16,3 @@ class Row:
     name: str
     parameters: float | None
     values: dict[Key, str] = field(default_factory=dict)
-    # The published number, shown even if none of our results can be compared with it; then the
-    # verdict, or the reason why there is none.
-    beside: dict[Place, tuple[str, str]] = field(default_factory=dict)

@@ -1,21 +1,18 @@
-"""`ablate table compare STUDY...|PAPER...`: one table of our numbers and published ones.
+"""`ablate table compare STUDY...|PAPER...` for a program: our numbers and published ones.
 
 A study has a row for each arm, a paper one for each model of its tables (several, where its number
-of parameters depends on the corpus). For a program there is a single table, in which a column is a
-corpus and split, and a published number is in the row of one of our arms only if the study ran at a
-scale that is comparable with it. `reading.py` has the tables for a reader.
+of parameters depends on the corpus). A column is a corpus and split, and a published number is in
+the row of one of our arms only if the study ran at a scale that is comparable with it. For a
+reader, `table/beside_paper.py` has the tables.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate import papers
-from ablate.compare.across import published
-from ablate.compare.across import reading as for_readers
-from ablate.compare.across.published import Verdicts
 from ablate.compare.across.query import reading
 from ablate.compare.across.row import OURS, PUBLISHED, Row
 from ablate.compare.formats import Table, table_of_values
@@ -36,27 +33,17 @@ OF_STUDY = "_arms WHERE study_key = $1 ORDER BY arm, split DESC"
 KNOWN_AS = {name: metric for metric in reversed(KNOWN) for name in metric.published}
 
 
-def side_by_side(
-    mirror: Mirror,
-    names: Sequence[str],
-    split: str | None = None,
-    verdicts: Callable[[str], Verdicts] | None = None,
-) -> Table:
-    """Return our numbers next to published numbers, on a single split or both, as a wide table.
-
-    With `verdicts`, which returns a study's verdicts by its key, the tables are for a reader.
-    """
+def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Table:
+    """Return our numbers next to published numbers, on a single split or both, as a wide table."""
     with reading(mirror, ["arms"]) as db:
-        rows = _rows(db, names, verdicts)
+        rows = _rows(db, names)
     if split is not None:
         for row in rows:
             row.values = {key: text for key, text in row.values.items() if key[1] == split}
-            row.beside = {key: both for key, both in row.beside.items() if key[1] == split}
-    rows = [row for row in rows if row.values or split is None]
-    return _table(rows) if verdicts is None else for_readers.tables(rows)
+    return _table([row for row in rows if row.values or split is None])
 
 
-def _rows(db: Any, names: Sequence[str], verdicts: Callable[[str], Verdicts] | None) -> list[Row]:
+def _rows(db: Any, names: Sequence[str]) -> list[Row]:
     recorded = rows_of(db, ("study_key", "judged_by"), "_studies ORDER BY 1")
     metrics = {row["study_key"]: metric_of(row) for row in recorded}
     keys = [*metrics]
@@ -64,18 +51,9 @@ def _rows(db: Any, names: Sequence[str], verdicts: Callable[[str], Verdicts] | N
     units = {name: metric.shown for name, metric in KNOWN_AS.items()} | {
         n: metrics[key].shown for key in ours if key for n in metrics[key].published
     }
-    records = {key: _record(db, key) for key in ours if key}
-    studies = published.reproduced([record for record in records.values() if record])
     rows: list[Row] = []
     for name, key in zip(names, ours, strict=True):
-        if key is None:
-            rows += _paper(name, units, lambda c: published.verdict_of(c, studies, bool(records)))
-            continue
-        record = records[key]
-        of_study = _study(db, key, metrics[key], units, record)
-        if record is not None and verdicts is not None:
-            published.add_published(of_study, record, units, verdicts)
-        rows += of_study.values()
+        rows += _paper(name, units) if key is None else _study(db, key, metrics[key], units)
     return rows
 
 
@@ -86,10 +64,9 @@ def _key(name: str, keys: list[str]) -> str:
     raise ConfigError(unknown("study or paper", name, matching or [*keys, *papers.ids()]))
 
 
-def _study(
-    db: Any, key: str, metric: Metric, units: Mapping[str, str], record: StudyRecord | None
-) -> dict[str, Row]:
+def _study(db: Any, key: str, metric: Metric, units: Mapping[str, str]) -> list[Row]:
     rows: dict[str, Row] = {}
+    record = _record(db, key)
     imported = record.imported if record else ""
     source = f"{key}, imported from {imported}" if imported else key
     cells = rows_of(db, [*ARM_COLUMNS], OF_STUDY, [key])
@@ -105,7 +82,7 @@ def _study(
             )
     if record is not None:
         _add_columns(rows, record, units, [row for row in cells if not row["decides"]])
-    return rows
+    return list(rows.values())
 
 
 def _record(db: Any, key: str) -> StudyRecord | None:
@@ -170,9 +147,7 @@ def _why_not(reason: str) -> str:
     return f" ({not_comparable(reason)})" if reason else ""
 
 
-def _paper(
-    paper: str, units: Mapping[str, str], verdict: Callable[[papers.Cell], str]
-) -> list[Row]:
+def _paper(paper: str, units: Mapping[str, str]) -> list[Row]:
     rows: dict[tuple[str, str, str, float | None], Row] = {}
     for cell in papers.load(paper).cells:
         metric = KNOWN_AS[cell.metric]
@@ -187,7 +162,6 @@ def _paper(
         key = (cell.corpus, split, units[cell.metric], PUBLISHED)
         text = f"{cell.printed}{spread}{quoted}"
         row.values[key] = f"{text}{_why_not(cell.not_comparable)}"
-        row.beside[key[:3]] = (text, verdict(cell))
     return list(rows.values())
 
 

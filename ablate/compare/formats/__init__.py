@@ -61,6 +61,8 @@ class Drawn:
     unit: str
     centre: float | None = None  # none: the row that others are compared with
     ends: tuple[float, float] | None = None
+    is_decided: bool = False  # what the verdict says
+    pairs: tuple[float, ...] = ()  # the difference of each: only HTML has room for them
 
 
 @dataclass(frozen=True)

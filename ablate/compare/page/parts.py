@@ -26,7 +26,7 @@ class Text:
 
     kind: ClassVar = "text"
     text: str
-    look: Literal["plain", "warning", "small", "code", "command"] = "plain"
+    look: Literal["plain", "answer", "warning", "small", "code", "command"] = "plain"
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class Section:
 
     title: str
     parts: Sequence[Part]
+    above: str = ""  # in small print above its heading
 
 
 def small(texts: Iterable[str]) -> list[Text]:
@@ -84,11 +85,16 @@ def small(texts: Iterable[str]) -> list[Text]:
     return [Text(text, "small") for text in texts]
 
 
+def first_section(table: Table, further: Iterable[Part] = ()) -> Section:
+    """A page's beginning: the question as its headline, the answer, and the table."""
+    title, above = (table.question or table.title), (table.title if table.question else "")
+    return Section(title, [*table_parts(table), *further], above)
+
+
 def table_parts(table: Table) -> Iterator[Part]:
-    """A table with all that surrounds it."""
-    yield from [Text(table.question)] if table.question else []
+    """The answer, and the table with what has to be known of it."""
+    yield from (Text(text, "answer") for text in table.answer)
     yield from (Text(warning, "warning") for warning in table.warnings)
-    yield from (Text(text) for text in table.answer)
     yield Grid(table)
     yield from (Grid(other, other.title) for other in table.further)
     yield from small([*table.settings, *replace(table, answer=()).small_print("bold")])

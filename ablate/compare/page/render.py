@@ -14,14 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ablate.compare.formats import Best, Table, text_of
-from ablate.compare.page.drawn import as_html
+from ablate.compare.page.cells import cells, headings
 from ablate.compare.page.parts import Drawing, Part, Picture, Progress, Section
 from ablate.compare.plots import interactive, static
 from ablate.compare.plots.geometry import height, least_width, most_width
 from ablate.errors import MissingDependency, needs
 
-LONG = 40  # characters of a cell that may take several lines
 POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; "
     "style-src 'unsafe-inline'; img-src data: blob:"
@@ -39,7 +37,7 @@ def html(sections: Sequence[Section], *, to_use: bool = False) -> str:
         sections = [replace(each, parts=[*map(_still, each.parts)]) for each in sections]
     figures = [part for each in sections for part in each.parts if isinstance(part, Drawing)]
     scripts = [interactive.script(), interactive.starter()] if figures else []
-    styles = [(FOLDER / "page.css").read_text("utf-8"), *_styles_of_figures(figures)]
+    styles = [stylesheet(), *_styles_of_figures(figures)]
     return template.render(
         sections=sections,
         figures=[(each.name, interactive.as_json(each.figure)) for each in figures],
@@ -53,6 +51,11 @@ def fragment(parts: Sequence[Part | Progress], title: str = "") -> str:
     """Return tables and texts as HTML for the output of a notebook's cell, in its own colours."""
     style = (FOLDER / "fragment.css").read_text("utf-8")
     return _template("fragment.html").render(parts=parts, title=title, style=style)
+
+
+def stylesheet() -> str:
+    """Return the look of every page, also of one that is served."""
+    return (FOLDER / "page.css").read_text("utf-8")
 
 
 def _still(part: Part) -> Part:
@@ -77,21 +80,22 @@ def _allowed(scripts: Sequence[str]) -> Iterator[str]:
 
 
 def _template(name: str) -> Any:
-    return _environment().get_template(name)
+    return environment().get_template(name)
 
 
 @functools.cache
-def _environment() -> Any:
+def environment(*folders: Path) -> Any:
+    """Return what reads templates, of these folders before those of reports."""
     try:
         import jinja2
     except ModuleNotFoundError:
         raise MissingDependency(needs("pages need", "jinja2")) from None
     # Strict: a misspelt name in the template is an error, not an empty text.
-    loader, undefined = jinja2.FileSystemLoader(FOLDER), jinja2.StrictUndefined
+    loader, undefined = jinja2.FileSystemLoader([*folders, FOLDER]), jinja2.StrictUndefined
     made = jinja2.Environment(
         loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"cells": _cells, "address": _address}
+    made.filters |= {"cells": cells, "headings": headings, "address": _address}
     made.globals |= {"height": height, "least_width": least_width, "most_width": most_width}
     return made
 
@@ -99,11 +103,3 @@ def _environment() -> Any:
 def _address(svg: str) -> str:
     """A drawing as an address, so that nothing in it can act on the page."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-
-
-def _cells(row: Sequence[Any], table: Table) -> Iterator[tuple[str, str, bool]]:
-    """Each cell's class, text, and whether it is the best; quicker here than in the template."""
-    for index, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-        text = as_html(cell)
-        kind = "long" if len(text_of(cell)) > LONG else "left" if column.left and index else ""
-        yield kind, text, isinstance(cell, Best)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ablate.compare.plots.figure import Figure
 
 NAMES = ("deltas", "curves", "parameters", "interactions", "budget", "search")
+OF_PAGES = NAMES[1:]  # a page's table has the differences drawn in its rows
 LADDER = "ladder"  # the figure of a whole ladder, which is several studies
 
 

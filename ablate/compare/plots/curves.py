@@ -17,6 +17,7 @@ from ablate.config.metrics import Metric
 GREY = fig.Look(colour="#d9d9d9", width=0.7)
 DASHED = fig.Look(dashes=style.DASHES[1], width=1)
 OWN = fig.Look(colour=style.BLUE, width=1.8)
+MOST_IN_ONE = 5  # arms in one panel
 MOST_ARMS = 24  # panels, each with a line of every arm: time grows with the square
 COLUMNS = 4  # of panels
 NEEDS = "trials of two epochs or more"
@@ -33,16 +34,21 @@ def described(judged: Judged) -> fig.Figure | None:
     y = _value_axis([*shown.values()], judged.metric, f"{judged.unit} of valid")
     caption = _caption(y.log) + chosen.left_out([*curves], MOST_ARMS, judged)
     about: Any = {"title": "Learning curves", "caption": caption}
-    if len(shown) <= style.MAX_LINES:
-        lines = [
-            _series(curve, name, fig.nth_look(index), 0.15)
-            for index, (name, curve) in enumerate(shown.items())
-        ]
+    if len(shown) <= MOST_IN_ONE:
+        looks = _looks([*shown], judged.record.base_arm)
+        lines = [_series(curve, name, looks[name], 0.15) for name, curve in shown.items()]
         return fig.Figure(**about, panels=[fig.Panel(x=x, y=y, marks=lines, names="ends")])
     height = 1.65 * -(-len(shown) // COLUMNS) + 0.3
     panels = [*_panels(shown, judged.record.base_arm, x, y)]
     size: Any = {"width": 7.6, "height": height, "columns": COLUMNS}
     return fig.Figure(**about, panels=panels, **size, shared="xy")
+
+
+def _looks(arms: Sequence[str], base: str) -> dict[str, fig.Look]:
+    """The base arm black and dashed, as in every panel; the others in colours."""
+    others = (fig.Look(colour=colour) for colour in style.COLOURS[1:])
+    black = fig.Look(dashes=style.DASHES[1])
+    return {arm: black if arm == base else next(others) for arm in arms}
 
 
 def _panels(
@@ -122,6 +128,6 @@ def _caption(logarithmic: bool) -> str:
     log = "is logarithmic, and " if logarithmic else ""
     return (
         "Validation by epoch: the mean over the seeds that completed, and from the best to the "
-        "worst of them. Where each arm has a panel, the others are grey in it and the base arm is "
-        f"dashed. The scale {log}may cut off the first epochs."
+        "worst of them. The base arm is dashed; where each arm has a panel, the others are grey in "
+        f"it. The scale {log}may cut off the first epochs."
     )

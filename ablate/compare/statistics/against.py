@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
-from ablate.compare.statistics import anytime, equivalence
+from ablate.compare.statistics import anytime, equivalence, items
 from ablate.compare.statistics import looks as over_time
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.family import Family
@@ -69,7 +69,26 @@ class Judge:
         if self.looks.is_one and any(arm.counts.missing for arm, _ in terms):
             # The one look is still to come, and whoever reads now may stop now.
             return replace(plain, interval=anytime.interval(plain.deltas, self.alpha), p=None)
+        by_block = self._by_block(terms, seeds) if self.looks.is_one else []
+        if by_block:
+            return items.over_items(plain, by_block, self.alpha)
         return over_time.over_looks(plain, of_pairs, self.looks, self.alpha)
+
+    def _by_block(
+        self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
+    ) -> list[list[float]]:
+        """The same sum of the deviations of each seed's blocks; empty if some are unknown, or if
+        one seed is what is left of several."""
+        left = len(seeds) == 1 and any(arm.counts.planned > 1 for arm, _ in terms)
+        if left or not all(index in arm.by_block for arm, _ in terms for index in seeds):
+            return []
+        return [
+            [
+                math.fsum(weight * own for (_, weight), own in zip(terms, of_arms, strict=True))
+                for of_arms in zip(*(arm.by_block[index] for arm, _ in terms), strict=True)
+            ]
+            for index in seeds
+        ]
 
     def fates(self, arm: ArmResult, others: Sequence[ArmResult], verdict: Verdict) -> list[str]:
         """The fates of those results of an arm on which a verdict rests.
@@ -110,7 +129,8 @@ class Judge:
             verdict = Verdict.WITHHELD if untested else Verdict.UNDECIDED
         elif below and not verdict.decided:
             verdict = Verdict.SAME
-        open_ = verdict == Verdict.UNDECIDED and not reason and difference.spread
+        varies = difference.spread or difference.is_over_blocks
+        open_ = verdict == Verdict.UNDECIDED and not reason and varies
         # Over several looks, the level of the next one depends on those before.
         open_ = open_ and self.looks.is_one
         bounds = self.interval(difference, reason, family)
@@ -143,7 +163,11 @@ class Judge:
             return difference.interval
         if reason.endswith(TO_RUN):
             return anytime.interval(difference.deltas, level)
-        return None if reason else over_time.deciding_interval(difference, self.looks, level)
+        if reason:
+            return None
+        if difference.by_block:
+            return items.interval(difference, level)
+        return over_time.deciding_interval(difference, self.looks, level)
 
     def _within(self, difference: Difference, family: int) -> str:
         """The margin as people read it, if the tests find a smaller difference."""
@@ -166,7 +190,7 @@ class Judge:
         if not self.looks.as_planned:  # the t intervals of unplanned looks hold at none of them
             return False
         tests = family * max(1, len(self.looks.planned))
-        return test(difference.deltas, self.margin, alpha=self.alpha, comparisons=tests)
+        return test(difference, self.margin, alpha=self.alpha, comparisons=tests)
 
 
 def compared(arms: Sequence[ArmResult], judge: Judge, family: Family) -> list[ArmSummary]:
@@ -248,7 +272,7 @@ def _reservation(
         return "values of 0"
     if set(arm.trials) == set(base.trials):  # arms may share trials: all differences are 0
         return "same trials"
-    if difference.num_pairs >= statistics.MIN_PAIRS and not any(difference.deltas):
+    if difference.is_nothing:
         return "same results"
     # Lost seeds may have been the arm's worst: without them, only a verdict against it is safe.
     if lost_seeds(own) and verdict != Verdict.WORSE:
@@ -257,7 +281,8 @@ def _reservation(
         return "other arm lost seeds"
     if difference.is_constant:
         return "no spread"
-    return "1 pair" if difference.num_pairs == 1 else ""
+    alone = difference.num_pairs == 1 and not difference.is_over_blocks
+    return "1 pair" if alone else ""
 
 
 def lost_seeds(fates: Sequence[str]) -> bool:

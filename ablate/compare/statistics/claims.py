@@ -12,8 +12,7 @@ levels do not compare, so it stands beside the paper's at any scale, but is neve
                             the last digit of either published number (`verdicts.reach`)
 
 Both are on the scale of the tests: of perplexity, a difference is a ratio, so that a paper's
-numbers and those of a smaller model can be laid side by side. Beside it stand the differences of
-the means as printed. Nothing is tested here; `verdict` is the table's, on the split that decides.
+numbers and those of a smaller model can be laid side by side. Nothing is tested here.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.verdicts import digits_of, half_digit, published_cells, reach
 from ablate.compare.table.rows import ArmSummary
-from ablate.compare.text.figures import changed, signed
+from ablate.compare.text.figures import changed
 from ablate.config.metrics import SPLIT, Metric
 from ablate.results.arm import Measured
-from ablate.results.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +41,6 @@ class Claim:
     ours: Difference
     theirs: float
     reach: float | None  # from our mean, of one more run and the paper's rounding
-    means: tuple[float, float]  # of the arm and of the other, over the seeds that both have
-    published: tuple[float, float]  # of the arm and of the other, as printed
-    verdict: Verdict | None  # on ours; None on a split that does not decide
-    of_settings_found: bool = False  # the interval is of these, not of the arms
 
     @property
     def same_direction(self) -> bool:
@@ -61,28 +55,13 @@ class Claim:
 
     @property
     def shown_ours(self) -> str:
-        """Our difference as tables show it, with its interval."""
-        ends = self.metric.changes(self.ours.interval)
-        return changed(self.metric, self.metric.change(self.ours.mean), ends, self.metric.digits)
+        """Our difference as tables show it."""
+        return changed(self.metric, self.metric.change(self.ours.mean), None, self.metric.digits)
 
     @property
     def shown_theirs(self) -> str:
         """The paper's difference as tables show ours."""
         return changed(self.metric, self.metric.change(self.theirs), None, self.metric.digits)
-
-    @property
-    def apart(self) -> tuple[str, str]:
-        """How far the means are apart in what people read: ours, and the paper's."""
-        ours, theirs = (pair[0] - pair[1] for pair in (self.means, self.published))
-        return signed(ours, self.metric.digits), signed(theirs, self.metric.digits)
-
-    @property
-    def direction(self) -> str:
-        """`same`, with a word where the table does not decide ours."""
-        undecided = ", undecided" if self.verdict == Verdict.UNDECIDED else ""
-        if self.theirs == 0:
-            return f"paper: none{undecided}"
-        return f"{'same' if self.same_direction else 'other'}{undecided}"
 
 
 def claims(summary: Judged) -> list[Claim]:
@@ -101,7 +80,6 @@ def _of_arm(summary: Judged, arm: ArmSummary, other: ArmSummary) -> Iterator[Cla
             ours = _difference(summary, pairs)
             if ours is None or split not in of_arm or split not in of_other:
                 continue
-            decides = own is arm.measured and split == summary.split
             published = of_arm[split], of_other[split]
             losses = [own.metric.loss_of_shown(number) for number in published]
             yield Claim(
@@ -112,17 +90,7 @@ def _of_arm(summary: Judged, arm: ArmSummary, other: ArmSummary) -> Iterator[Cla
                 ours=ours,
                 theirs=losses[0] - losses[1],
                 reach=_reach(summary, pairs, own.metric, split, published),
-                means=(_mean(own, theirs, split), _mean(theirs, own, split)),
-                published=published,
-                verdict=arm.comparison.verdict if decides and arm.comparison else None,
-                of_settings_found=summary.replication.of_settings_found,
             )
-
-
-def _mean(own: Measured, other: Measured, split: str) -> float:
-    """The mean of what people read, over the seeds that both arms have."""
-    shared = _shared(own, other, split)
-    return statistics.mean([own.metric.show(own.losses[split][index]) for index in shared])
 
 
 def _published(summary: Judged, arm: str, metric: Metric) -> Mapping[str, float]:

@@ -14,37 +14,38 @@ comparison to leave its share, 6.4% of tables would have a wrong word (docs/cali
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ablate.compare.statistics import items
 from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.paired import Difference
 from ablate.store.replication import MIN_PAIRS
 
 
 def is_within(
-    deltas: Sequence[float], margin: float | None, *, alpha: float = 0.05, comparisons: int = 1
+    difference: Difference, margin: float | None, *, alpha: float = 0.05, comparisons: int = 1
 ) -> bool:
     """Return whether the tests find the mean difference to be less than the margin, either way."""
-    interval = _interval(deltas, alpha, comparisons)
+    interval = _interval(difference, alpha, comparisons)
     if margin is None or interval is None:
         return False
     return max(abs(end) for end in interval) < margin
 
 
 def may_be_within(
-    deltas: Sequence[float], margin: float | None, *, alpha: float = 0.05, comparisons: int = 1
+    difference: Difference, margin: float | None, *, alpha: float = 0.05, comparisons: int = 1
 ) -> bool:
     """Return whether the tests leave open on which side of the margin the difference lies."""
-    interval = _interval(deltas, alpha, comparisons)
+    interval = _interval(difference, alpha, comparisons)
     if margin is None or interval is None:
         return False
     low, high = interval
     return any(low < end < high for end in (-margin, margin))
 
 
-def _interval(
-    deltas: Sequence[float], alpha: float, comparisons: int
-) -> tuple[float, float] | None:
+def _interval(difference: Difference, alpha: float, comparisons: int) -> tuple[float, float] | None:
     """At 1 - 2 alpha / m: each end is that of a one-sided test at alpha / m."""
-    if len(deltas) < MIN_PAIRS:
+    level = 2 * alpha / max(1, comparisons)
+    if difference.by_block:
+        return items.interval(difference, level)
+    if difference.num_pairs < MIN_PAIRS:
         return None
-    return statistics.t_interval(deltas, 2 * alpha / max(1, comparisons))
+    return statistics.t_interval(difference.deltas, level)

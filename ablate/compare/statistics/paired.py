@@ -56,6 +56,9 @@ class Difference:
     # Paired t, two-sided, before Holm. None below three pairs, without a spread, or if untested.
     p: float | None
     num_of_p: int | None = None  # the first pairs that gave p, if looks were several
+    # Of pairs that were measured on the same blocks of text or items: by how much each block's
+    # difference is above the pair's. Empty if the pairs alone are known.
+    by_block: tuple[tuple[float, ...], ...] = ()
 
     @property
     def tested(self) -> tuple[float, ...]:
@@ -68,6 +71,34 @@ class Difference:
         return len(self.deltas)
 
     @property
+    def of_blocks(self) -> tuple[float, ...]:
+        """The difference on each block: the mean over the pairs."""
+        return tuple(self.mean + mean(of_pairs) for of_pairs in zip(*self.by_block, strict=True))
+
+    @property
+    def is_over_blocks(self) -> bool:
+        """Return whether there is one pair, whose blocks are the only repetitions."""
+        return bool(self.by_block) and self.num_pairs == 1
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return whether there are enough pairs, or blocks of one pair, for a test."""
+        return self.num_pairs >= MIN_PAIRS or self.is_over_blocks
+
+    @property
+    def that_differ(self) -> tuple[float, ...]:
+        """The pairs; of one training each, its blocks other than 0."""
+        if not self.is_over_blocks:
+            return self.deltas
+        largest = max(map(abs, self.of_blocks))
+        return tuple(each for each in self.of_blocks if abs(each) > ROUNDING * largest)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Return whether what repeats it never differs."""
+        return self.is_repeated and not any(self.deltas) and not any(map(any, self.by_block))
+
+    @property
     def is_constant(self) -> bool:
         """Return whether all pairs have one difference, other than 0: no test says how differences
         would vary."""
@@ -76,7 +107,7 @@ class Difference:
     @property
     def p_sign_flip(self) -> float | None:
         """The p-value of an exact test that flips the differences' signs."""
-        return None if self.p is None else sign_flip_test(self.deltas)
+        return None if self.p is None or self.is_over_blocks else sign_flip_test(self.deltas)
 
 
 def paired_difference(
@@ -108,7 +139,7 @@ def _without_noise(deltas: Sequence[float], noise: float) -> tuple[float, ...]:
 
 def verdict(difference: Difference | None, p_holm: float | None, alpha: float = 0.05) -> Verdict:
     """better (a loss below the other's) or worse if the corrected test says so, or undecided."""
-    if difference is None or p_holm is None or difference.num_pairs < MIN_PAIRS:
+    if difference is None or p_holm is None or not difference.is_repeated:
         return Verdict.UNDECIDED
     if p_holm > alpha or difference.mean == 0:
         return Verdict.UNDECIDED

@@ -37,7 +37,7 @@ def note(
 
 
 class Unsettled(NamedTuple):
-    """An arm and the one that it is compared with, and what the last epoch changed of each."""
+    """How much the last epoch improved an arm, and the arm that it is compared with."""
 
     arm: ArmSummary
     other: ArmSummary

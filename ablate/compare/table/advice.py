@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ablate.compare.judged import Judged
 from ablate.compare.statistics.power import MAX_PAIRS, POWER
+from ablate.compare.statistics.power_items import MOST_TIMES
+from ablate.compare.table.answer import shown_ways
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.results.verdict import Verdict
 from ablate.store.looks import Looks
@@ -32,13 +34,13 @@ def advice(summary: Judged) -> Iterator[Advice]:
     base = summary.record.base_arm
     for arm in summary.arms:
         if not arm.is_base:
-            more, why = _next(arm, summary.looks, arm.against or base)
+            more, why = _next(arm, summary, arm.against or base)
             if why:
                 yield Advice(arm=arm.name, more=more, why=why)
 
 
-def _next(arm: ArmSummary, looks: Looks, base: str) -> tuple[int | None, str]:
-    tested = arm.comparison
+def _next(arm: ArmSummary, summary: Judged, base: str) -> tuple[int | None, str]:
+    tested, looks, blocks = arm.comparison, summary.looks, summary.blocks
     if tested is None:
         return MIN_PAIRS, f"{MIN_PAIRS} {looks.unit}s that it shares with '{base}'"
     if tested.verdict != Verdict.UNDECIDED:
@@ -48,6 +50,10 @@ def _next(arm: ArmSummary, looks: Looks, base: str) -> tuple[int | None, str]:
     if tested.reason == "values of 0":
         return None, "no more seeds help: a metric on a linear scale compares values of 0"
     num = tested.difference.num_pairs
+    if blocks is not None and tested.ways:
+        return tested.more, f"{shown_ways(tested, blocks)}, {POWER:.0%}"
+    if tested.difference.is_over_blocks:
+        return None, f"nothing: {MOST_TIMES} times as many do not reach {POWER:.0%}"
     if num < MIN_PAIRS:
         return MIN_PAIRS - num, f"{_more(MIN_PAIRS - num, looks)}: no test decides with fewer"
     return _undecided(tested, looks, num)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.compare.judged import Judged
+from ablate.compare.judged import Blocks, Judged
 from ablate.compare.statistics.power import MAX_PAIRS, POWER
+from ablate.compare.statistics.power_items import MOST_TIMES
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.text.lists import are, capital, in_words, joined, named
 from ablate.results.sizes import shown_size
@@ -96,6 +97,8 @@ def what_next(judged: Judged) -> Iterator[str]:
     elif tested and judged.looks.are_several:
         ahead = next((at for at in judged.looks.planned if at > judged.looks.last), None)
         yield from [f"The next planned look is at {ahead} {plural(unit)}."] if ahead else []
+    elif tested and judged.blocks and judged.blocks.crossed:
+        yield from _more_of_items(tested, judged.blocks)
     elif tested:
         yield from _more(tested, unit)
 
@@ -108,8 +111,7 @@ def _fresh(judged: Judged) -> str:
 
 
 def _more(tested: Sequence[tuple[str, Comparison]], unit: str) -> Iterator[str]:
-    short = [name for name, each in tested if each.difference.num_pairs < MIN_PAIRS]
-    if short:
+    if any(each.difference.num_pairs < MIN_PAIRS for _, each in tested):
         yield f"No test decides with fewer than {MIN_PAIRS} {plural(unit)}."
         return
     found = sorted((each.more, name) for name, each in tested if each.more is not None)
@@ -121,6 +123,29 @@ def _more(tested: Sequence[tuple[str, Comparison]], unit: str) -> Iterator[str]:
         yield f"{', '.join(texts)} ({POWER:.0%} power){rest}."
     else:
         yield f"Even {MAX_PAIRS} {plural(unit)} would probably not decide {_it(hopeless)}."
+
+
+def _more_of_items(tested: Sequence[tuple[str, Comparison]], blocks: Blocks) -> Iterator[str]:
+    found = [(name, shown_ways(each, blocks)) for name, each in tested if each.ways]
+    if found:
+        texts = (f"{name} needs {ways}" for name, ways in found[:MOST_ADVICE])
+        rest = "; the rest more" if len(tested) > len(found[:MOST_ADVICE]) else ""
+        yield f"{'; '.join(texts)} ({POWER:.0%} power){rest}."
+        return
+    seeds = "" if blocks.alone else f" or {MAX_PAIRS} seeds"
+    yield (
+        f"Even {MOST_TIMES} times as many {plural(blocks.unit)}{seeds} would probably not decide "
+        f"{_it(len(tested))}."
+    )
+
+
+def shown_ways(tested: Comparison, blocks: Blocks) -> str:
+    """`880 fresh items or 41 more seeds`."""
+    texts = (
+        f"{way.num:,} fresh {plural(blocks.unit)}" if way.of_items else _more_of(way.num, "seed")
+        for way in tested.ways
+    )
+    return " or ".join(texts)
 
 
 def _more_of(num: int, unit: str) -> str:

@@ -78,7 +78,7 @@ def _lost(arm: ArmSummary) -> str:
 def with_care(judged: Judged) -> Iterator[str]:
     """One paragraph: cost, training that had not settled, settings, ways of computing; then what
     the study itself says of this scale, as far as there is room."""
-    found = (_costs, _unsettled, _after_others, _computed, _without_effect)
+    found = (_one_training, _costs, _unsettled, _after_others, _computed, _without_effect)
     texts = [text for find in found for text in find(judged)]
     sentences = [f"{'; '.join(texts)}."] if texts else []
     room = ROOM - sum(map(len, sentences))
@@ -88,6 +88,11 @@ def with_care(judged: Judged) -> Iterator[str]:
         sentences += [first] if room >= 0 else []
     if sentences:
         yield f"Read with care: {' '.join(sentences)}"
+
+
+def _one_training(judged: Judged) -> Iterator[str]:
+    if judged.blocks is not None and judged.blocks.alone:
+        yield notes.ONE_TRAINING
 
 
 def _costs(judged: Judged) -> Iterator[str]:

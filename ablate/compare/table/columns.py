@@ -30,7 +30,7 @@ def arm_columns(summary: Judged) -> list[Column]:
     p_columns = [tests["p_holm"], tests["p_sign_flip"]]
     return [
         *name_columns(summary),
-        *([] if all(arm.counts.whole for arm in summary.arms) else [Column("n", _completed)]),
+        *completed(summary),
         *([Column("params", lambda arm: count(arm.num_parameters))] if sized else []),
         *(_split_column(split, summary, digits) for split in splits),
         *(
@@ -226,8 +226,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") + "%"
 
 
-def _completed(arm: ArmSummary) -> str:
-    return f"{arm.counts.completed}/{arm.counts.planned}"
+def completed(summary: Judged) -> list[Column]:
+    """How many of an arm's results there are, where some arm lacks one."""
+    if all(arm.counts.whole for arm in summary.arms):
+        return []
+    return [Column("n", lambda arm: f"{arm.counts.completed}/{arm.counts.planned}")]
 
 
 def _delta_heading(summary: Judged) -> str:

@@ -3,21 +3,19 @@ numbers were made. `study_table.py` has what answers the question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter, itemgetter
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.judged import Judged
-from ablate.compare.statistics.verdicts import as_printed
 from ablate.compare.table import columns as shown
 from ablate.compare.table import notes
-from ablate.compare.table.claimed import claims_table
-from ablate.compare.table.rows import ArmSummary, Effect
+from ablate.compare.table.beside_paper import beside_paper, with_notes
+from ablate.compare.table.rows import Effect
 from ablate.compare.table.settings import found_by_searches
 from ablate.compare.table.wins import about_wins
-from ablate.compare.text.figures import NONE, changed
-from ablate.config.metrics import SPLIT
+from ablate.compare.text.figures import changed
 from ablate.store.replication import plural
 
 
@@ -28,10 +26,10 @@ def full_table(
     parts = (
         _effects(summary),
         found_by_searches(summary.record, summary.found),
-        *_published(summary),
-        claims_table(summary),
     )
     further = [table for table in parts if table is not None]
+    if beside := [*beside_paper(summary)]:
+        further += with_notes(beside)
     record = summary.record
     source = ", ".join([record.paper, *record.tables]) if record.paper else ""
     return for_people(
@@ -68,36 +66,6 @@ def _effects(summary: Judged) -> Table | None:
 
 def _with_reason(effect: Effect) -> str:
     return f"{shown.with_more(effect)}{f' ({effect.reason})' if effect.reason else ''}"
-
-
-def _published(summary: Judged) -> Iterator[Table]:
-    """Our numbers next to the paper's: a table for each metric and split that the paper has."""
-    for index, metric in enumerate((summary.metric, *summary.record.columns)):
-        for split in metric.splits:
-            arms = [arm for arm in summary.arms if split in arm.every[index].published]
-            if arms:
-                name = split  # the deciding metric is the table's unit and needs no name
-                if index:
-                    name = f"{metric.shown}, {split}" if metric.of == SPLIT else metric.shown
-                yield for_people(_next_to_paper(summary, name, index, split), arms)
-
-
-def _next_to_paper(summary: Judged, name: str, index: int, split: str) -> list[Column]:
-    record, metric = summary.record, (summary.metric, *summary.record.columns)[index]
-    digits = metric.digits if index else shown.decimals(summary)
-
-    def published(arm: ArmSummary) -> str:
-        return as_printed(record, split, metric, arm.every[index].published[split])
-
-    def verdict(arm: ArmSummary) -> str:
-        return summary.verdicts.get((arm.name, metric.name, split), NONE)
-
-    return [
-        Column(f"{name}, next to the paper", attrgetter("name"), left=True),
-        Column("ours", lambda a: shown.mean_and_spread(a.every[index].cells.get(split), digits)),
-        Column("published", published),
-        Column("verdict", verdict, left=True, wraps=True),
-    ]
 
 
 def every_test(summary: Judged) -> Table | None:

@@ -13,7 +13,8 @@ from ablate.compare.statistics.equivalent import FAR, Equivalent
 from ablate.compare.statistics.ladder import BEYOND, LARGEST, SLOPE, OverRow, OverRungs, RungRow
 from ablate.compare.statistics.trend import Hold, Trend
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import Comparison
+from ablate.compare.table.rows import ArmSummary, Comparison
+from ablate.compare.table.short_columns import drawn_column
 from ablate.compare.text.figures import NONE, changed, count
 from ablate.store.replication import counted, plural
 from ablate.store.study_record import study_key
@@ -25,46 +26,64 @@ OF_TREND = {  # what is said of the saving: of what the base needs, over what th
     Trend.NONE: "no trend of its saving is shown",
 }
 OF_HOLD = {
-    Hold.HOLDS: "the saving is shown to hold there",
-    Hold.NOT_SHOWN: "the saving is not shown to hold there",
-    Hold.WORSE: "on rung {largest} the arm is worse than {against} is with as much compute",
+    Hold.HOLDS: "it is shown to hold at {times} times the compute",
+    Hold.NOT_SHOWN: "it is not shown to hold at {times} times the compute",
+    Hold.WORSE: "the arm is worse than {against} is with as much compute",
 }
 
 
-def over_rungs_table(found: OverRungs) -> Table:
-    """The table for people."""
+def over_rungs_table(found: OverRungs, *, full: bool = False) -> Table:
+    """The table for people: what each arm saves over all rungs, then every rung. `full`: with all
+    about how its numbers were made."""
     first = found.first
-    record, percent = first.record, f"[{100 * (1 - first.alpha):g}%]"
-    name, coverage = shown.delta_name(first), shown.percent(1 - first.alpha / max(1, found.family))
-    rows = [*found.rows, *found.over]
-    columns = [
-        Column("rung", lambda row: _rung(row, found), left=True, names=True),
-        Column("arm", lambda row: row.arm, left=True, names=True),
-        Column("params", _of_rung(lambda row: count(row.own.num_parameters))),
-        Column("compute", _of_rung(lambda row: count(row.compute))),
-        Column(first.split, _of_rung(_mean)),
-        Column(f"{name} from base\n[{coverage}]", _of_rung(_gain), left=True, first=1),
-        Column(f"base needs\n{percent}", lambda row: needs(row.needed), first=1),
+    key = study_key(first.record.name, first.record.one_of)
+    around = {
+        "title": f"{key} · {len(first.record.rungs)} rungs",
+        "question": first.record.question,
+        "settings": [*_settings(found)],
+        "warnings": [*_warnings(found)],
+        "answer": [*map(partial(sentence, found=found), found.over)],
+    }
+    how = [*_notes(found)] if full else [f"How these numbers were made: ablate table {key} --notes"]
+    notes = [*_of_this(found), *how]
+    if not found.over:
+        return for_people(_rung_columns(found), found.rows, notes=notes, **around)
+    every_rung = for_people(_rung_columns(found), found.rows)
+    return for_people(_over_columns(found), found.over, notes=notes, further=[every_rung], **around)
+
+
+def _over_columns(found: OverRungs) -> list[Column]:
+    largest, times, percent = found.rungs[-1], found.times, f"[{100 * (1 - found.first.alpha):g}%]"
+    others = {row.against for row in found.over}
+    base = found.first.called(*others) if len(others) == 1 else "base"
+    return [
+        Column("arm", attrgetter("arm"), left=True, names=True),
+        Column(f"{base} needs\non {largest} {percent}", lambda row: needs(row.needed), first=1),
+        Column("for ten times\nthe compute", lambda row: needs(row.change)),
+        Column(f"at {times:g} times\n{largest}", lambda row: needs(row.beyond)),
+        Column("verdict", _verdict, left=True, first=1),
     ]
-    if found.over:
-        columns += [
-            Column("base needs for ten\ntimes the compute", _of_all(lambda row: needs(row.change))),
-            Column(
-                f"base needs at {found.times:g}\ntimes the largest",
-                _of_all(lambda row: needs(row.beyond)),
-            ),
-        ]
-    columns.append(Column("verdict", _verdict, left=True, first=1))
-    return for_people(
-        columns,
-        rows,
-        title=f"{study_key(record.name, record.one_of)} · {len(record.rungs)} rungs",
-        question=record.question,
-        settings=[*_settings(found)],
-        below=[*map(partial(sentence, found=found), found.over)],
-        warnings=[*_warnings(found)],
-        notes=[*_notes(found)],
-    )
+
+
+def _rung_columns(found: OverRungs) -> list[Column]:
+    first = found.first
+    name, coverage = shown.delta_name(first), shown.percent(1 - first.alpha / max(1, found.family))
+    gains = [row.gain for row in found.rows]
+    return [
+        Column("rung", attrgetter("rung"), left=True, names=True),
+        Column("arm", attrgetter("arm"), left=True, names=True),
+        Column("params", lambda row: count(row.own.num_parameters), spare=2),
+        Column("compute", lambda row: count(row.compute), spare=3),
+        Column(first.split, _mean),
+        Column(f"{name} from base\n[{coverage}]", _gain, left=True, first=1),
+        drawn_column(gains, first.metric).about(_own_or_gain),
+        Column("base needs", lambda row: needs(row.needed), first=1),
+        Column("verdict", _verdict, left=True, first=1),
+    ]
+
+
+def _own_or_gain(row: RungRow) -> ArmSummary | Comparison | None:
+    return row.own if row.own.is_base else row.gain
 
 
 def sentence(row: OverRow, found: OverRungs) -> str:
@@ -75,14 +94,11 @@ def sentence(row: OverRow, found: OverRungs) -> str:
     else:
         beyond = ", extrapolated beyond the ladder" if row.needed.beyond else ""
         gets = f"{row.against} needs {_as_much(row.needed)} to get there{beyond}"
-        if row.change:
-            gets += f", and for ten times the compute {needs(row.change, mark='')} of that"
     said = f"{row.arm}, on rung {largest}: {gets}"
     if row.reason:
         return f"{said}. Over all rungs: {row.reason}."
-    far = f"At {found.times:g} times the compute of {largest}, where both lines are extrapolated"
-    hold = OF_HOLD[row.hold].format(largest=largest, against=row.against)
-    return f"{said}; {OF_TREND[row.trend]}. {far}, it needs {needs(row.beyond, mark='')}; {hold}."
+    hold = OF_HOLD[row.hold].format(largest=largest, against=row.against, times=f"{found.times:g}")
+    return f"{said}; {OF_TREND[row.trend]}; {hold}."
 
 
 def needs(needed: Equivalent | None, mark: str = "*") -> str:
@@ -182,10 +198,6 @@ def _of_all(value: Callable[[OverRow], Any], otherwise: Any = "") -> Callable[[R
     return lambda row: value(row) if isinstance(row, OverRow) else otherwise
 
 
-def _rung(row: Row, found: OverRungs) -> str:
-    return row.rung if isinstance(row, RungRow) else f"{len(found.rungs)} rungs"
-
-
 def _key(row: Row) -> str:
     record = row.of.record
     return record.key if isinstance(row, RungRow) else study_key(record.name, record.one_of)
@@ -250,16 +262,11 @@ def _warnings(found: OverRungs) -> Iterator[str]:
         yield f"No number says how much compute {against} needs: {problem}."
 
 
-def _notes(found: OverRungs) -> Iterator[str]:
-    first = found.first
-    units = plural(first.replication.unit)
-    if elsewhere := first.elsewhere:
+def _of_this(found: OverRungs) -> Iterator[str]:
+    """What to know of this very table."""
+    if elsewhere := found.first.elsewhere:
         named = ", ".join(f"{arm} with {other}" for arm, other in elsewhere.items())
         yield f"Not compared with the base arm, which 'base' then stands for: {named}."
-    yield (
-        "Compute: operations of a seed's training, without the optimizer. Base needs: the compute "
-        "at which the base's curve E + A C^-a reaches the arm's loss, over the arm's own."
-    )
     if any(row.needed and row.needed.beyond for row in found.rows):
         yield "*: more than the base has on the largest rung; its curve is extrapolated."
     if any(row.needed and row.needed.ratio is None for row in found.rows):
@@ -267,6 +274,16 @@ def _notes(found: OverRungs) -> Iterator[str]:
             f"Far above, far below: more than {FAR:g} times the compute of the largest rung, or "
             f"less than a {FAR:g}th of the smallest's, so no number is given."
         )
+
+
+def _notes(found: OverRungs) -> Iterator[str]:
+    """How the numbers were made."""
+    first = found.first
+    units = plural(first.replication.unit)
+    yield (
+        "Compute: operations of a seed's training, without the optimizer. Base needs: the compute "
+        "at which the base's curve E + A C^-a reaches the arm's loss, over the arm's own."
+    )
     if unclear := [row.arm for row in found.over if row.unclear]:
         yield (
             f"Over {len(found.rungs)} rungs, an interval of {', '.join(unclear)} excludes 1 "

@@ -15,6 +15,7 @@ from ablate.compare.table.advice import advice
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import NONE, count, decimal, duration
+from ablate.compare.text.lists import capital
 from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.result import RAISED
@@ -33,6 +34,12 @@ _WITHHELD = {
     "1 pair": "one pair of seeds has no spread",
     "no spread": "every seed gives the same difference (does the trial use its seed?)",
 }
+
+
+ONE_TRAINING = (
+    "each arm is one training, which says nothing of how trainings vary: what is decided is "
+    "decided of these very trainings"
+)
 
 
 def settings(summary: Judged) -> Iterable[str]:
@@ -69,12 +76,25 @@ def repeated(summary: Judged) -> str:
     """The searches and seeds, and which of them are paired."""
     replication, seeds = summary.replication, summary.record.seeds
     if summary.record.imported:
-        return _paired(_range_of_seeds(summary))
+        return _on_blocks(_paired(_range_of_seeds(summary)), summary)
     if replication.num_searches is None:
         return _paired(seeds)
     confirmed = "each confirmed" if replication.num_searches > 1 else "confirmed"
     by = " (a pair is a search)" if replication.by_search else ""
     return f"{replication.searches} an arm, {confirmed} on {_paired(seeds)}{by}"
+
+
+def _on_blocks(seeds: str, summary: Judged) -> str:
+    """The seeds, and the items on which all of them were measured."""
+    blocks = summary.blocks
+    if blocks is None:
+        return seeds
+    num, units = counted(blocks.num, blocks.unit), plural(blocks.unit)
+    if blocks.alone:
+        return f"one training an arm, paired on {num}"
+    if blocks.crossed:
+        return f"{seeds} on {num} (intervals over seeds and {units})"
+    return f"{seeds} on {num} (intervals over seeds, for these {units})"
 
 
 def _paired(seeds: str) -> str:
@@ -158,7 +178,7 @@ def verdicts(summary: Judged) -> Iterable[str]:
     if summary.num_comparisons and not replication.of_settings_found:
         over = "" if replication.unit == "seed" else " over searches"
         yield (
-            f"Verdicts: paired {summary.looks.test}{over} on {_decides_on(summary)}, "
+            f"Verdicts: paired {_test(summary)}{over} on {_decides_on(summary)}, "
             f"Holm-corrected over {_family(summary)} at "
             f"{100 * summary.alpha:g}%, from {MIN_PAIRS} pairs on. {_about_intervals(summary)}"
         )
@@ -174,6 +194,17 @@ def verdicts(summary: Judged) -> Iterable[str]:
     yield from _about_undecided(summary)
     if any(arm.best for arm in summary.arms):
         yield f"{BEST}: better than every other arm by the same test, corrected over those."
+
+
+def _test(summary: Judged) -> str:
+    """The test that decides, over pairs or over blocks too."""
+    blocks = summary.blocks
+    if blocks is None or not blocks.crossed:
+        return summary.looks.test
+    units = plural(blocks.unit)
+    if blocks.alone:
+        return f"t-test over {units} (exact where answers are right or wrong)"
+    return f"t-test over seeds and {units}"
 
 
 def _about_intervals(summary: Judged) -> str:
@@ -303,6 +334,8 @@ def cautions(summary: Judged) -> Iterable[str]:
         for text, names in _grouped(zip(texts, withheld, strict=True)).items():
             yield f"No verdict on {', '.join(names)}: {text}."
     yield from costs.cautions(summary)
+    if summary.blocks is not None and summary.blocks.alone:
+        yield f"{capital(ONE_TRAINING)}."
     yield from summary.notes
     record = summary.record
     if record.paper or record.level:  # papers' numbers are of texts

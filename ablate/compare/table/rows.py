@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.compare.statistics import power
+from ablate.compare.statistics import power, power_items
 from ablate.compare.statistics.paired import Difference
 from ablate.results.arm import ArmResult
 from ablate.results.verdict import Verdict
@@ -36,7 +36,17 @@ class Comparison:
     @property
     def more(self) -> int | None:
         """The pairs that decide it with 80%; None where it is decided, or none would do."""
-        return None if self.level is None else power.more_pairs(self.difference.deltas, self.level)
+        if self.level is None or self.difference.by_block:
+            return next((way.num for way in self.ways if not way.of_items), None)
+        return power.more_pairs(self.difference.deltas, self.level)
+
+    @property
+    def ways(self) -> tuple[power_items.More, ...]:
+        """More seeds or fresh items, of a difference that was measured on items: whichever takes
+        fewer evaluations first."""
+        if self.level is None or not self.difference.by_block:
+            return ()
+        return power_items.ways(self.difference, self.level)
 
     @property
     def contains_0(self) -> bool:
@@ -48,7 +58,7 @@ class Comparison:
     def detectable(self) -> float | None:
         """The difference of losses that these pairs would have found with 80%."""
         deviation, num = self.difference.spread, self.difference.num_pairs
-        if self.level is None or deviation is None or num < MIN_PAIRS:
+        if self.level is None or deviation is None or num < MIN_PAIRS or self.difference.by_block:
             return None
         return deviation * power.detectable(num, self.level, num - 1)
 

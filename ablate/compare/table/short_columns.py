@@ -33,7 +33,7 @@ def short_columns(judged: Judged) -> list[Column]:
         _level(judged, digits),
         *(_further(index, each, judged) for index, each in further),
         _delta(judged, digits),
-        _drawn([arm.comparison for arm in judged.arms], metric).about(_or_base),
+        drawn_column([arm.comparison for arm in judged.arms], metric).about(_or_base),
         Column(_wins_heading(judged), _wins, spare=5).about(tested),
         *_cost(judged),
         Column("verdict", _verdict, left=True, first=1),
@@ -87,7 +87,7 @@ def effect_columns(judged: Judged) -> list[Column]:
     return [
         Column("effect", attrgetter("names"), left=True),
         Column(heading, lambda e: changed(judged.metric, e.delta, e.interval, digits), left=True),
-        _drawn(effects, judged.metric),
+        drawn_column(effects, judged.metric),
     ]
 
 
@@ -96,15 +96,22 @@ def _or_base(arm: ArmSummary) -> Comparison | ArmSummary | None:
     return arm if arm.is_base else arm.comparison
 
 
-def _drawn(compared: Iterable[Comparison | None], metric: Metric) -> Column:
+def drawn_column(compared: Iterable[Comparison | None], metric: Metric) -> Column:
+    """Every interval in its row, on one axis."""
     reach, unit = _reach([one for one in compared if one]), "%" if metric.in_percent else ""
 
     def cell(row: Comparison | ArmSummary) -> Drawn:
         if isinstance(row, ArmSummary):
             return Drawn(reach, unit)
-        return Drawn(reach, unit, row.delta, row.interval)
+        pairs = tuple(map(metric.change, row.difference.deltas))
+        return Drawn(reach, unit, row.delta, row.interval, row.verdict.decided, pairs)
 
-    return Column(f"−{reach:g}{unit} to +{reach:g}{unit}", cell, drawn=True, spare=1)
+    return Column(axis_heading(reach, unit), cell, drawn=True, spare=1)
+
+
+def axis_heading(reach: float, unit: str) -> str:
+    """The heading of a drawing: both ends of its axis."""
+    return f"−{reach:g}{unit} to +{reach:g}{unit}"
 
 
 def _reach(compared: list[Comparison]) -> float:
@@ -113,7 +120,11 @@ def _reach(compared: list[Comparison]) -> float:
     ends = [(one, abs(end)) for one in compared for end in (one.interval or (one.delta,))]
     typical = sorted(size for _, size in ends)[len(ends) // 2] if ends else 0.0
     near = [size for one, size in ends if one.helps or size <= FARTHEST * typical]
-    largest = max(near, default=0.0)
+    return axis_end(max(near, default=0.0))
+
+
+def axis_end(largest: float) -> float:
+    """The round number at which an axis ends that has room for the largest value."""
     if largest == 0 or not math.isfinite(largest):
         return 1.0
     power = 10.0 ** math.floor(math.log10(largest))
@@ -121,13 +132,15 @@ def _reach(compared: list[Comparison]) -> float:
 
 
 def _wins_heading(judged: Judged) -> str:
-    units = plural(judged.replication.unit)
+    blocks = judged.blocks
+    units = plural(blocks.unit if blocks and blocks.alone else judged.replication.unit)
     return units if judged.metric.directed else f"lower on\n{units}"
 
 
 def _wins(tested: Comparison) -> str:
-    """On how many of the pairs the arm is better."""
-    deltas = tested.difference.deltas
+    """On how many of the pairs the arm is better; of one training each, of the items that
+    differ."""
+    deltas = tested.difference.that_differ
     return f"{sum(delta < 0 for delta in deltas)}/{len(deltas)}"
 
 

@@ -15,7 +15,7 @@ def columns_of_wins(summary: Judged) -> list[Column]:
     """The share with its exact interval, and its numbers for programs; about a `Comparison`."""
 
     def share(comparison: Comparison) -> Share | None:
-        deltas = comparison.difference.deltas
+        deltas = comparison.difference.that_differ
         return share_better(deltas, summary.alpha) if len(deltas) > 1 else None
 
     numbers = {
@@ -29,9 +29,11 @@ def columns_of_wins(summary: Judged) -> list[Column]:
 
 def about_wins(summary: Judged) -> str:
     """How to read the column."""
-    units = plural(summary.replication.unit)
+    blocks, units = summary.blocks, f"pairs of {plural(summary.replication.unit)}"
+    if blocks is not None and blocks.alone:
+        units = f"{plural(blocks.unit)} that differ"
     return (
-        f"{_word(summary)}: the pairs of {units} in which the arm's value is "
+        f"{_word(summary)}: the {units} in which the arm's value is "
         f"{_word(summary)}, with the exact {100 * (1 - summary.alpha):g}% interval of their share."
     )
 

@@ -104,12 +104,32 @@ function put(section, html) {
   form.after(...nodes.slice(at + 1));
 }
 
+// Of drawn intervals: each mark by its row, its kind and its number.
+const marks = (section) => new Map([...section.querySelectorAll(".drawn svg > *")].map((mark) => {
+  const kind = mark.classList[0], number = [...mark.parentNode.querySelectorAll(`.${kind}`)].indexOf(mark);
+  return [`${mark.closest("tr").cells[0].textContent} ${kind} ${number}`, mark];
+}));
+
+// A mark moves from where it was; the dot of a new seed drops in.
+function move(before, after) {
+  if (!before.size || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  for (const [name, mark] of after) {
+    const old = before.get(name), places = ["x", "width", "cx"].filter((place) => mark.hasAttribute(place));
+    const at = (one) => Object.fromEntries(places.map((place) => [place, one.getAttribute(place)]));
+    if (old) mark.animate([at(old), at(mark)], { duration: 900, easing: "ease-in-out" });
+    else mark.animate([{ transform: "translateY(-4rem)", opacity: 0 }, {}], { duration: 900, easing: "cubic-bezier(.3, 1.3, .6, 1)" });
+  }
+}
+
 // A fragment's text is new; what the reader has opened, scrolled and reached stays.
 function replace(section, html) {
   const opened = new Set([...section.querySelectorAll("details[open]")].map(named));
   const scrolled = [...section.querySelectorAll(".wide, pre")].map((box) => [box.scrollLeft, box.scrollTop]);
   const reached = [...section.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  const drawings = marks(section);
   put(section, html);
+  section.querySelectorAll("table").forEach(sort);
+  move(drawings, marks(section));
   for (const details of section.querySelectorAll("details")) details.open = opened.has(named(details));
   watchFigures(section);
   [...section.querySelectorAll(".wide, pre")].forEach((box, at) => {
@@ -117,6 +137,44 @@ function replace(section, html) {
   });
   if (reached >= 0 && !section.contains(document.activeElement)) section.querySelectorAll(FOCUSABLE)[reached]?.focus({ preventScroll: true });
 }
+
+// Tables sort by a click on a heading; a table that is sent again keeps its order.
+const sorted = new Map(); // table, by its fragment and its number -> [column, direction]
+const numbered = (table) => {
+  const section = table.closest("section");
+  return `${section.id} ${[...section.querySelectorAll("table")].indexOf(table)}`;
+};
+const SIZES = { k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+
+function worth(cell) {
+  const text = (cell?.textContent ?? "").trim().replace("−", "-");
+  const [, number, size] = text.match(/^[×+]?(-?[\d.,]+(?:e[+-]?\d+)?)([kMGT]?)/) ?? [];
+  return number && !/^\d{4}-\d/.test(text) ? parseFloat(number.replace(/,/g, "")) * (SIZES[size] ?? 1) : text.toLowerCase();
+}
+
+function sort(table) {
+  const [column, direction] = sorted.get(numbered(table)) ?? [];
+  if (column === undefined) return;
+  const compare = (one, other) => (typeof one === typeof other ? (one < other ? -1 : Number(one > other)) : typeof one === "number" ? -1 : 1);
+  const rows = [...table.tBodies[0].rows].map((row) => [worth(row.cells[column]), row]);
+  table.tBodies[0].append(...rows.sort(([one], [other]) => direction * compare(one, other)).map(([, row]) => row));
+  [...table.tHead.rows[0].cells].forEach((cell, at) => {
+    if (at === column) cell.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+    else cell.removeAttribute("aria-sort");
+  });
+}
+
+function sortBy(heading) {
+  const table = heading.closest("table"), column = heading.cellIndex;
+  const [before, direction] = sorted.get(numbered(table)) ?? [];
+  sorted.set(numbered(table), [column, before === column ? -direction : 1]);
+  sort(table);
+}
+
+document.addEventListener("click", (event) => {
+  const heading = event.target.closest("main thead th:not(.drawn)");
+  if (heading) sortBy(heading);
+});
 
 function follow() {
   const { changes, ticks } = document.body.dataset, glue = changes.endsWith("?") ? "" : "&";

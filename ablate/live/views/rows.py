@@ -20,6 +20,11 @@ class Rows:
     left_out: frozenset[str] = frozenset()
     links: Sequence[Part] = ()
 
+    @property
+    def shown(self) -> list[str]:
+        """The names of the arms on this page."""
+        return [name for name in self.names if name not in self.left_out]
+
     def of(self, table: Table) -> Table:
         """The study's table, and those below it, without the rows of other pages."""
         # Arms of a factorial are rows of levels, without their names.

@@ -1,41 +1,42 @@
-"""A study while it runs: what its table says so far, and everything that it has tried."""
+"""A study while it runs, and after: its answer, its table, and everything that it has tried."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.judged import Judged
-from ablate.compare.page.parts import Grid, Text, made_parts, small, table_parts
+from ablate.compare.page.parts import Grid, Text, made_parts, table_parts
+from ablate.compare.page.sections import arms as of_arms
 from ablate.compare.table.full_table import every_test, full_table
 from ablate.compare.table.other_scales import tables_of_other_scales
-from ablate.compare.table.study_table import study_table
-from ablate.compare.text.figures import NONE, count, duration
-from ablate.live import figures, forecast
+from ablate.compare.table.study_table import answer_sentences, study_table
+from ablate.compare.text.figures import duration, shown
+from ablate.live import figures, forecast, times
 from ablate.live.followed import Followed
-from ablate.live.parts import Bar, Block, Facts, Link, Part, Plotted
-from ablate.live.views import trials
+from ablate.live.parts import Bar, Block, Facts, Files, Link, Part, Plotted
+from ablate.live.views import show, trials
 from ablate.live.views.index import address, of_trial
 from ablate.live.views.rows import Rows, chosen_rows
 from ablate.store import states
-from ablate.store.replication import counted
+from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.store.study_record import ArmRecord
 
-MOST_ARMS = 60  # whose progress is shown
+MOST_ARMS = 12  # whose settings are shown unfolded
 Maker = Callable[[Followed, Mapping[str, str]], Block]
 
 
 def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[], Block]]:
     """The blocks of the page by name, each made when it is asked for."""
+    if params.get("show"):
+        return {name: lambda make=make: make(study) for name, make in show.MAKERS.items()}
     makers: Mapping[str, Maker] = {
         "now": _now,
         "table": _table,
-        "arms": _arms,
-        "pictures": _pictures,
-        "underway": _under_way,
+        "curves": _curves,
         "searches": _searches,
+        "costs": _costs,
         "trouble": trials.trouble,
         "workers": trials.workers,
         "trials": trials.listed,
@@ -44,32 +45,33 @@ def blocks(study: Followed, params: Mapping[str, str]) -> dict[str, Callable[[],
 
 
 def _now(study: Followed, params: Mapping[str, str]) -> Block:
+    """The answer, and how far the study has come."""
+    answer = study.once("answer", lambda judged: [*answer_sentences(judged)])
+    said = [Text(each, "answer") for each in answer or ["Nothing is compared yet."]]
+    return Block("now", "", [*said, *_progress(study)])
+
+
+def _progress(study: Followed) -> list[Part]:
+    """One bar while there is something to run, then when and how long it was."""
     record, left = study.record, forecast.seconds_left(study)
     counts = states.counts(record, None, study.ends, study.driver is not None)
-    looks = str(study.judged.looks)
-    pairs: list[tuple[str, Any]] = [
-        ("trials", Bar(counts)),
-        ("state", _state(study)),
-        *([("imported from", record.imported)] if record.imported else []),
-        *([("time left", f"about {duration(left)}")] if left is not None else []),
-        ("trained so far", duration(study.judged.seconds)),
-        *forecast.budget(study),
-        ("base arm", record.base_arm),
-        ("seeds", record.seeds),
-        *([("looks", looks)] if looks else []),
-        *([("damaged", counted(len(study.damaged), "journal"))] if study.damaged else []),
-        *([("corpus", record.corpus)] if record.corpus else []),
-        *([("driver", study.driver)] if study.driver else []),
-    ]
+    if record.imported:
+        return [Text("Its trials were not run here.", "small")]
+    budget = [Facts(pairs)] if (pairs := forecast.budget(study)) else []
+    if not study.driver and not counts[Status.LEFT]:
+        return [Text(_ended(study), "small"), *budget]
+    time_left = f"about {duration(left)} left" if left is not None else ""
+    bar = Facts([("", Bar(counts, time_left if study.driver else "not running"))])
     command = [] if study.driver or not record.command else [Text(record.resume, "command")]
-    question = [Text(record.question)] if record.question else []
-    return Block("now", "", [*question, Facts(pairs), *command])
+    return [bar, *budget, *command]
 
 
-def _state(study: Followed) -> str:
-    if study.record.imported:
-        return "imported: its trials were not run here"
-    return "running" if study.driver else "not running"
+def _ended(study: Followed) -> str:
+    span = times.span(study.journals.values())
+    if span is None:
+        return "Ended."
+    took = duration((span[1] - span[0]).total_seconds())
+    return f"Ended {span[1].strftime(times.SHOWN)}, after {took}."
 
 
 def _table(study: Followed, params: Mapping[str, str]) -> Block:
@@ -77,7 +79,7 @@ def _table(study: Followed, params: Mapping[str, str]) -> Block:
 
     def make(judged: Judged) -> Block:
         tables = study.once("tables", lambda judged: _tables(judged, study.store))
-        return _of_table(judged, *tables, chosen_rows(judged, number, address(study.key)))
+        return _of_table(*tables, chosen_rows(judged, number, address(study.key)), study.key)
 
     return study.once(f"table {number}", make)
 
@@ -89,50 +91,36 @@ def _tables(judged: Judged, store: Store) -> tuple[Table, Table, Table | None]:
     return study_table(judged), full_table(judged, other_scales=others), every_test(judged)
 
 
-def _of_table(judged: Judged, table: Table, whole: Table, tests: Table | None, rows: Rows) -> Block:
-    parts: list[Part] = [*rows.links, *table_parts(rows.of(table)), *made_parts(rows.of(whole))]
+def _of_table(table: Table, whole: Table, tests: Table | None, rows: Rows, key: str) -> Block:
+    bare = replace(rows.of(table), answer=())  # which is above already
+    linked = [
+        [Link(str(cell), trials.address(key, arm=name)), *others]
+        for name, (cell, *others) in zip(rows.shown, bare.rows, strict=True)
+    ]
+    parts: list[Part] = [*rows.links, *table_parts(replace(bare, rows=linked))]
+    parts += [Files(f"/figure{address(key)[6:]}/{figures.OF_TABLE}"), *made_parts(rows.of(whole))]
     if tests is not None:
-        parts += [Grid(rows.named(tests), folded="Tests in full"), *small(tests.notes)]
-    # The question is above already.
-    shown = [part for part in parts if getattr(part, "text", "") != judged.record.question]
-    return Block("table", "Results", shown)
+        parts += [Grid(rows.named(tests), folded="Tests in full")]
+    return Block("table", "", parts)
 
 
-def _arms(study: Followed, params: Mapping[str, str]) -> Block:
-    record, alive, ends = study.record, study.driver is not None, study.ends
-    shown = record.arms[:MOST_ARMS]
-    counts = {arm.name: states.counts(record, arm.name, ends, alive) for arm in shown}
-    columns = [
-        Column("arm", lambda a: Link(a.name, trials.address(study.key, arm=a.name)), left=True),
-        Column("progress", lambda a: Bar(counts[a.name]), left=True),
-        Column("against", lambda a: _against(a, record.base_arm), left=True),
-        Column("parameters", lambda a: count(a.num_parameters) if a.num_parameters else NONE),
-        Column("trials", lambda a: counts[a.name].total()),
-    ]  # fmt: skip
-    if any(arm.stopped_at is not None for arm in shown):
-        columns.append(Column("decided at", lambda a: a.stopped_at))
-    table = for_people(columns, shown, title="arms")
-    more = len(record.arms) - len(shown)
-    note = [Text(f"The first {MOST_ARMS} arms; {more} more are in the list of trials.", "small")]
-    folded = "" if len(shown) <= 12 else f"The progress of {len(shown)} arms"
-    return Block("arms", "Arms", [Grid(table, folded=folded), *(note if more > 0 else [])])
-
-
-def _against(arm: ArmRecord, base: str) -> str:
-    """The arm that it is compared with."""
-    return arm.against or ("" if arm.name == base else base)
-
-
-def _pictures(study: Followed, params: Mapping[str, str]) -> Block:
+def _curves(study: Followed, params: Mapping[str, str]) -> Block:
     """Where the figures are; the script draws them, and looks for new points later."""
-    return study.once(
-        "pictures", lambda _: Block("pictures", "Pictures", _drawings(study, figures.OF_ARMS))
-    )
+    parts = _drawings(study, figures.OF_ARMS)
+    return Block("curves", "Curves" if parts else "", parts)
 
 
-def _under_way(study: Followed, params: Mapping[str, str]) -> Block:
-    """The curves of what has not ended, which change with every epoch."""
-    return Block("underway", "", _drawings(study, figures.OF_RUNNING))
+def _costs(study: Followed, params: Mapping[str, str]) -> Block:
+    """The cost of each arm, and its settings."""
+
+    def make(judged: Judged) -> Block:
+        (section,) = of_arms.sections(judged, study.store)
+        folded = f"{len(judged.record.arms)} arms" if len(judged.record.arms) > MOST_ARMS else ""
+        grid, values = section.parts
+        parts = [replace(grid, folded=folded), values, *_drawings(study, figures.OF_COSTS)]
+        return Block("costs", "Costs", parts)
+
+    return study.once("costs", make)
 
 
 def _searches(study: Followed, params: Mapping[str, str]) -> Block:
@@ -150,6 +138,7 @@ def _of_searches(study: Followed) -> Block:
         Column("of", lambda s: s.num_trials),
         Column("inherits from", lambda s: s.inherits or "", left=True),
         Column("winner", lambda s: _winner(s.chosen, study.key), left=True),
+        Column(f"its {record.metric.shown} of valid", lambda s: _value(s.chosen, study)),
     ]
     parts: list[Part] = [Grid(for_people(columns, record.searches, title="searches"))]
     if not all(search.chosen for search in record.searches):  # else the table has them
@@ -164,7 +153,13 @@ def _winner(chosen: str | None, key: str) -> Link | str:
     return Link(chosen, of_trial(chosen, key)) if chosen else "not yet"
 
 
-def _drawings(study: Followed, names: tuple[str, ...]) -> list[Plotted]:
+def _value(chosen: str | None, study: Followed) -> str:
+    metric, journal = study.record.metric, study.journals.get(chosen or "")
+    loss = None if journal is None else metric.loss_of(journal.metrics, "valid")
+    return "" if loss is None else shown(metric, loss)
+
+
+def _drawings(study: Followed, names: tuple[str, ...]) -> list[Part]:
     drawn = {name: study.figure(name) for name in names}
     where = f"/figure{address(study.key)[6:]}"
     return [Plotted(f"{where}/{name}", one) for name, one in drawn.items() if one is not None]

@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,20 +93,75 @@ def _command(trial: Trial) -> list[Any]:
     return [*getattr(trial.config.kind.function, "command", ())]
 
 
-def _of_command(trial: Trial, found: Found) -> Iterable[tuple[str, str]]:
+def _of_command(trial: Trial, found: Found) -> Iterator[tuple[str, str]]:
     """Add the scripts and modules that the trial's command names to what was `found`; yield the
     digests of the other files that it names."""
-    if not (known := _command(trial)):
-        return
-    words, folder = known
+    if known := _command(trial):
+        words, folder = known
+        yield from named_by(words, folder, found)
+
+
+def named_by(words: Sequence[str], folder: Path, found: Found) -> Iterator[tuple[str, str]]:
+    """The same of the words of a command, and of what it has a shell run."""
     for before, word in zip(("", *words), words, strict=False):
         file = folder / word.rpartition("=")[2]
-        if before == "-m":
-            found.add_module(word, file, script=folder)
-        elif file.suffix == ".py" and file.is_file():
-            found.add(file.resolve(), script=file.resolve().parent)
-        elif file.is_file() and is_own(str(file)) and file.is_relative_to(folder):
+        if before == "-c":
+            yield from _of_shell(word, folder, found)
+        elif not _add_code(before, word, file, folder, found) and _is_beside(file, folder):
             yield file.relative_to(folder).as_posix(), digest_of(file)
+            if file.suffix == ".sh":
+                yield from _of_shell(_text(file), folder, found, {file})
+
+
+def _add_code(before: str, word: str, file: Path, folder: Path, found: Found) -> bool:
+    """Add the module or script that a word of a command is, if it is one."""
+    if before == "-m":
+        found.add_module(word, file, script=folder)
+        return True
+    is_script = file.suffix == ".py" and _is_file(file)
+    if is_script:
+        found.add(file.resolve(), script=file.resolve().parent)
+    return is_script
+
+
+def _of_shell(
+    text: str, folder: Path, found: Found, scripts: Collection[Path] = ()
+) -> Iterator[tuple[str, str]]:
+    """What a shell is told to run, of Python and of its own. Other files that it names may be what
+    it writes."""
+    lines = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lines.whitespace_split = True
+    try:
+        words = [*lines]
+    except ValueError:  # a quotation without an end
+        words = text.split()
+    for before, word in zip(("", *words), words, strict=False):
+        file = folder / word
+        is_code = _add_code(before, word, file, folder, found)
+        if (
+            not is_code
+            and file.suffix == ".sh"
+            and file not in scripts
+            and _is_beside(file, folder)
+        ):
+            yield file.relative_to(folder).as_posix(), digest_of(file)
+            yield from _of_shell(_text(file), folder, found, {*scripts, file})
+
+
+def _is_beside(file: Path, folder: Path) -> bool:
+    return _is_file(file) and is_own(str(file)) and file.is_relative_to(folder)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(errors="replace")
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether there is such a file; a word too long for a name is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _matters(variable: str) -> bool:

@@ -19,9 +19,8 @@ from pathlib import Path
 from ablate.config.identity import digest
 from ablate.trial.provenance import syntax
 from ablate.trial.provenance.of_trials import is_ablate
+from ablate.trial.provenance.opened import LIBRARIES
 from ablate.trial.user.user_code import is_users
-
-LIBRARIES = {"site-packages", "dist-packages"}  # of this environment, and of those around it
 
 
 class Found:

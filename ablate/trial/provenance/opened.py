@@ -2,6 +2,9 @@
 
 Only files that this process opens by Python's own means are noticed: no child process's, and none
 that a library opens in C.
+
+What a process has read, its later trials may find in memory: a module with its constants, a table
+that a function keeps. So a file counts for all of them, as it was when it was read.
 """
 
 from __future__ import annotations
@@ -12,20 +15,21 @@ import importlib.util
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from ablate.config.contents import digest_of_contents
 from ablate.trial.provenance import syntax
-from ablate.trial.provenance.imported import LIBRARIES
 
+LIBRARIES = {"site-packages", "dist-packages"}  # of this environment, and of those around it
 WHOLE = 64_000_000  # bytes of the largest file that is hashed whole
 PIECE = 1_000_000  # bytes at both ends of a larger one
 MOST_FILES = 200  # of a folder, that are recorded one by one
 
 _listening: Opened | None = None
 _is_hooked = False
+_in_memory: dict[str, str] = {}  # file that this process has read -> its digest then
 
 
 class Opened:
@@ -36,6 +40,7 @@ class Opened:
         self._folders = tuple(f"{folder}{os.sep}" for folder in folders)
         self._apart = tuple(f"{folder}{os.sep}" for folder in apart)
         self._read, self._written = set[str](), set[str]()
+        self._digests: dict[str, str] = {}  # as each file was when it was first asked for
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -47,43 +52,73 @@ class Opened:
         if not _is_hooked:  # a hook stays for ever, and does nothing outside such blocks
             sys.addaudithook(_hear)
             _is_hooked = True
-        _listening = self
+        outer, _listening = _listening, self
         try:
             yield
         finally:
-            _listening = None
+            _listening = outer
 
     def take_in(self, path: Any, mode: Any, flags: Any) -> None:
         """Note one opening. What is written, at any time, is no input."""
         if isinstance(path, int) or path is None:
             return
         name = os.path.abspath(os.fsdecode(path))
-        if name.startswith(self._folders) and not name.startswith(self._apart):
+        if self._is_beside(name):
             reads = mode.startswith("r") and "+" not in mode if mode else not _writes(flags)
             (self._read if reads else self._written).add(name)
 
     def digests(self) -> tuple[dict[str, str], dict[str, str]]:
         """The digests of the files of code, and of all others, by their paths beside the study."""
+        earlier = {path: digest for path, digest in _in_memory.items() if self._is_beside(path)}
+        self.keep(lambda path: True)
         code, data = dict[str, str](), dict[str, str]()
-        files = {_source(path) for path in self._read - self._written}
-        named = {path: name for path in files if (name := self._name(path))}
-        full = Counter(os.path.dirname(path) for path in named)
-        for path, name in sorted(named.items()):
-            folder = os.path.dirname(path)
+        found = {
+            path: digest
+            for path, digest in (earlier | self._digests).items()
+            if path not in self._written
+        }
+        full = Counter(os.path.dirname(path) for path in found)
+        for path, digest in sorted(found.items()):
+            folder, name = os.path.dirname(path), self._name(path)
             if path.endswith(".py"):
-                code[name] = digest_of(Path(path))
+                code[name] = digest
             elif full[folder] > MOST_FILES:
                 data[f"{os.path.dirname(name)}/"] = digest_of(Path(folder))
             else:
-                data[name] = digest_of(Path(path))
+                data[name] = digest
         return code, data
 
-    def _name(self, path: str) -> str | None:
-        """The path beside the study; None for what is hidden, of a library, or no file by now."""
+    def keep(self, counts: Callable[[str], bool]) -> None:
+        """Keep the digests of what was read so far, for this process's later trials too."""
+        new = {_source(path) for path in self._read - self._written} - self._digests.keys()
+        for path in new:
+            if not self._is_strange(path) and os.path.isfile(path) and counts(path):
+                self._digests[path] = _in_memory[path] = digest_of(Path(path))
+
+    def _is_beside(self, path: str) -> bool:
+        return path.startswith(self._folders) and not path.startswith(self._apart)
+
+    def _is_strange(self, path: str) -> bool:
+        """Return whether a file is hidden, or a library's."""
+        parts = Path(self._name(path)).parts
+        return any(part.startswith(".") or part in LIBRARIES for part in parts)
+
+    def _name(self, path: str) -> str:
+        """The path beside the study."""
         root = max((each for each in self._folders if path.startswith(each)), key=len)
-        name = Path(path[len(root) :])
-        strange = any(part.startswith(".") or part in LIBRARIES for part in name.parts)
-        return None if strange or not os.path.isfile(path) else name.as_posix()
+        return Path(path[len(root) :]).as_posix()
+
+
+@contextlib.contextmanager
+def loading(folder: Path) -> Iterator[None]:
+    """Note the data that code of this folder reads while it is loaded: any trial may use them. What
+    it imports is found in its text, where imports for the study alone are left out."""
+    opened = Opened([folder], [])
+    try:
+        with opened.listening():
+            yield
+    finally:
+        opened.keep(lambda path: not path.endswith(".py"))
 
 
 def _writes(flags: Any) -> bool:

@@ -25,6 +25,7 @@ from ablate.config import registry, tasks
 from ablate.config.registry import Technique
 from ablate.config.tasks import Kind
 from ablate.errors import TrialError
+from ablate.trial.provenance.opened import loading
 from ablate.trial.user.beside import add_folder
 from ablate.trial.user.pickler import is_importable, pickled
 from ablate.trial.user.value_digests import digests
@@ -87,7 +88,9 @@ def load(path: Path, source: bytes, *, is_sent: bool = False) -> None:
     folder = Path(header_of(source)["folder"])
     if not is_sent and folder.is_dir():
         add_folder(folder)
-    _register(_unpickled(path, source))
+    with loading(folder):
+        code = _unpickled(path, source)
+    _register(code)
 
 
 def _register(code: Sequence[Code]) -> None:

@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from ablate.config.plugins import plugins
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
 from ablate.public import HOMES, REMOVED
+from ablate.trial.provenance.opened import loading
 
 PICKLE = ".pickle"  # the suffix of code that was sent by value, as `by_value.py` says
 times_executed: Counter[str] = Counter()  # in this process, by file
@@ -52,7 +53,8 @@ def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # before it runs: dataclasses look their module up by name
     try:
-        loader.exec_module(module)
+        with loading(file.resolve().parent):
+            loader.exec_module(module)
     except KeyboardInterrupt:  # Ctrl-C; anything else is the file's own
         del sys.modules[name]
         raise

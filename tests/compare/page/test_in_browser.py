@@ -50,7 +50,7 @@ def luminance(colour: str) -> float:
 def test_every_figure_is_drawn_and_tells_who_points_at_it(tabs, pages):
     tab = opened(tabs, pages["to use"])
     tab.wait_for_selector(LAST)
-    assert tab.locator(".drawing > .plot-container").count() == len(plots.NAMES)
+    assert tab.locator(".drawing > .plot-container").count() == len(plots.OF_PAGES)
     assert tab.evaluate("document.querySelectorAll('img, script[src], link').length") == 0
     point = "[{curveNumber: 1, pointNumber: 2}]"
     tab.evaluate(f"Plotly.Fx.hover(document.querySelector('[data-figure=curves]'), {point})")
@@ -64,8 +64,8 @@ def test_every_figure_is_drawn_and_tells_who_points_at_it(tabs, pages):
 
 def test_a_reader_sees_every_number_without_a_script(tabs, pages):
     tab = opened(tabs, pages["to use"], java_script_enabled=False)
-    assert tab.locator("noscript p").count() == len(plots.NAMES)
-    assert tab.locator("figure details").count() == len(plots.NAMES)
+    assert tab.locator("noscript p").count() == len(plots.OF_PAGES)
+    assert tab.locator("figure details").count() == len(plots.OF_PAGES)
     text = pages["to use"].read_text(encoding="utf-8")
     assert text.index("To run it again") < text.index("<script")
 
@@ -74,7 +74,7 @@ def test_a_still_page_has_pictures_and_no_script(tabs, pages):
     tab = opened(tabs, pages["still"], width=400)
     assert tab.locator("script").count() == 0
     widths = tab.evaluate("[...document.images].map(image => image.naturalWidth)")
-    assert len(widths) == len(plots.NAMES) and min(widths) > 100
+    assert len(widths) == len(plots.OF_PAGES) and min(widths) > 100
     assert not is_wider_than_the_window(tab)
 
 

@@ -64,16 +64,17 @@ def test_it_needs_nothing_else(study, workspace):
     places = {link[1:] for link in links.links if link.startswith("#")}
     assert places == {*re.findall('<h2 id="(.*?)"', text)}
     assert not {"script", "link", "iframe", "object"} & set(links.tags)
-    assert links.tags.count("img") == len(plots.NAMES)
+    assert links.tags.count("img") == len(plots.OF_PAGES)
 
 
 @pytest.mark.slow
 def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
     text = kept(study, workspace)
     headings = re.findall("<h2 id=.*?>(.*?)</h2>", text)
-    figures = [figure.title for figure in plots.described(judged_of(study)).values()]
+    drawn = plots.described(judged_of(study), plots.OF_PAGES)
+    figures = [figure.title for figure in drawn.values()]
     rest = ["Arms", "Trials", "To run it again"]
-    assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.NAMES)
+    assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.OF_PAGES)
     key = re.search(r"ablate table provenance ([0-9a-f]{16})", text)
     assert key and "a on, b off" in provenance.show(workspace.store, key[1])
     assert text.count("<tr>") > len(study.journals)  # every trial is in it
@@ -93,7 +94,7 @@ def test_what_users_wrote_is_text(workspace):
 
 def test_without_jinja2_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    render._environment.cache_clear()
+    render.environment.cache_clear()
     with pytest.raises(MissingDependency, match=r"pages need the package jinja2.*pip install"):
         render.html([])
 

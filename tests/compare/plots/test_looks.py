@@ -315,3 +315,12 @@ def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
     study.record_fields = {"design": "factorial"}
     judged = judged_of(study)
     assert "Not drawn: 3 more pairs of factors." in described("interactions", judged).caption
+
+
+@pytest.mark.parametrize(("num", "panels"), [(5, 1), (6, 6)])
+def test_curves_have_a_panel_each_from_six_arms_on_and_the_base_is_dashed(num, panels):
+    study = ByHand({f"arm {i}": [4.0, 4.1] for i in range(num)}, "arm 2")
+    figure = described("curves", judged_of(study))
+    assert len(figure.panels) == panels
+    dashed = [mark for mark in figure.panels[0].marks if mark.look.dashes]
+    assert len(dashed) == 1 and dashed[0].look.colour == style.BLACK

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import compress
 from typing import Any
 
 from tests.lab.calibration.row import CHECKED, NUM, Case, Measured, Row, Simulated
@@ -20,7 +21,7 @@ How often the statistics of a table err, beside what they promise. `make calibra
 it, in minutes, and writes this page. `make test` fails if the code has changed since, or if a rate
 is beyond its limit.
 
-- **Measured** is a percentage of {NUM:,} simulated tables (or of as many draws as the column says),
+- **Measured** is a percentage of {NUM:,} simulated tables, or of as many as a column of draws says,
   with its exact 95% interval.
 - **Limit** is what the rate must keep. For a promised 5% it is 5.5%, which {NUM:,} draws of a true
   rate of 5% exceed in 1%. A true rate of 5.75% exceeds it in 84%, and one of 6% in 98%.
@@ -73,12 +74,12 @@ def _section(row: Row, found: Mapping[str, Simulated]) -> Iterator[str]:
     cases = [case for case in row.cases if case.what in found]
     has_twin = any(found[case.what].twin for case in cases)
     has_limit = any(str(row.limit_of(case)) != "none" for case in cases)
-    heads = ["", f"measured, % of {row.of}", "draws"]
-    heads += ["limit"] * has_limit + ["twin"] * has_twin
+    has_fewer = any(found[case.what].ours.num != NUM for case in cases)
+    shown = [True, True, has_fewer, has_limit, has_twin]
+    heads = [*compress(["", f"measured, % of {row.of}", "draws", "limit", "twin"], shown)]
     yield f"| {' | '.join(heads)} |\n|---{'|---:' * (len(heads) - 1)}|"
     for case in cases:
-        cells = _cells(row, case, found[case.what])
-        yield f"| {' | '.join(cells[: 3 + has_limit] + cells[4:] * has_twin)} |"
+        yield f"| {' | '.join(compress(_cells(row, case, found[case.what]), shown))} |"
     yield ""
     for reason in dict.fromkeys(case.beyond for case in cases if case.beyond):
         yield f"**Beyond the limit:** {reason}\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -235,14 +233,12 @@ def test_a_reader_sees_the_verdict_beside_each_published_number(recorded, capsys
         for i in range(3)
     ]
     recorded.study("doc", {"MoS": trials}, {"MoS": MOS}, published_scale=True, **OF_DOC)
-    lines = printed(recorded, capsys, "doc", "takase2018doc")
-    assert all(len(line) <= 100 for line in lines)
-    assert lines[0] == "doc@laptop · ptb · perplexity"
+    lines = printed(recorded, capsys, "doc")
+    assert lines[0] == "doc@laptop beside takase2018doc, Table 3: test perplexity"
     shown = " ".join(" ".join(lines).split())
-    assert "MoS 1k valid 60.34±0.00 (n=3) 56.54 not reproduced: ours 6.7% higher" in shown
-    assert "test 54.60±0.00 (n=3) 54.44 reproduced" in shown
-    theirs = [line for line in lines if "54.44 (quoted)" in line]
-    assert theirs[0].endswith("see doc") and "no arm here" in " ".join(lines)
+    assert "MoS 1k 54.60±0.00 54.44 Every level: reproduced." in shown
+    shown = " ".join(" ".join(printed(recorded, capsys, "doc", "--split", "valid")).split())
+    assert "MoS 1k 60.34±0.00 56.54 Every level: not reproduced: ours 6.7% higher." in shown
 
 
 def test_a_reader_is_told_why_there_is_no_verdict(recorded, capsys):
@@ -250,17 +246,25 @@ def test_a_reader_is_told_why_there_is_no_verdict(recorded, capsys):
     paper = {**OF_DOC, "corpus": "grammar"}
     recorded.study("doc", arms, {"MoS": MOS}, **paper)
     text = "\n".join(printed(recorded, capsys, "doc"))
-    assert text.count("not comparable: scale laptop, corpus grammar") == 2
-    assert "56.54" in text and "54.44" in text
+    assert "54.44" in text and text.count("Levels are not comparable: scale laptop, corpus") == 1
 
 
-def test_every_number_of_a_paper_is_shown_to_a_reader(recorded, capsys):
-    from ablate import papers
+def test_a_paper_stands_for_its_studies(recorded, capsys):
+    arms = {"MoS": [recorded.trial("t0", {"head": "mos"})]}
+    recorded.study("doc", arms, {"MoS": MOS}, **OF_DOC)
+    recorded.study("own", {"a": [recorded.trial("t1", {"head": "mos"})]})
+    alone = printed(recorded, capsys, "takase2018doc")
+    assert alone[:-1] == printed(recorded, capsys, "doc")
+    assert alone[-1].endswith("ablate table papers takase2018doc")
+    both = printed(recorded, capsys, "own", "takase2018doc")
+    assert both[0].startswith("own@laptop: ") and "doc@laptop beside" not in "\n".join(both)
 
-    recorded.study("one", {"ours": [recorded.trial("t0", {"head": "mos"})]})
-    for paper in ("takase2018doc", "oliva2021dual"):
-        lines = printed(recorded, capsys, paper)
-        assert all(len(line) <= 100 for line in lines)
-        words = Counter(re.findall(r"[\d.]+", " ".join(lines)))
-        cells = Counter(cell.printed for cell in papers.load(paper).cells)
-        assert cells <= words
+
+def test_of_a_paper_without_a_study_the_command_that_has_its_rows_is_named(recorded, capsys):
+    recorded.study("own", {"a": [recorded.trial("t1", {"head": "mos"})]})
+    where = ["--workspace", str(recorded.workspace.folder)]
+    assert cli.main(["compare", "takase2018doc", *where]) == 2
+    assert "ablate table papers takase2018doc" in capsys.readouterr().err
+    assert "ablate table papers takase2018doc" in "\n".join(
+        printed(recorded, capsys, "own", "takase2018doc")
+    )

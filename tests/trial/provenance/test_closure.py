@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 import sys
 import textwrap
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 
 from ablate.store.attempt import Attempt
 from ablate.trial.provenance import changes, imported, syntax
+from ablate.trial.provenance.closure import named_by
 from ablate.trial.provenance.imported import Found
 from ablate.trial.provenance.opened import MOST_FILES, Opened, digest_of
+from ablate.trial.user.user_code import executed
 
 STUDY = """
 import os
@@ -258,3 +261,47 @@ def test_of_values_and_attempts_those_count_that_are_in_the_result() -> None:
     assert changes._that_count([cut, resumed]) == [cut, resumed]
     assert changes._that_count([cut, resumed, anew]) == [anew]
     assert changes._that_count([]) == []
+
+
+def test_what_a_process_has_read_counts_for_its_later_trials(tmp_path) -> None:
+    """A table that a function keeps was once credited to the first trial alone: after an edit, the
+    others were taken for today's."""
+    (tmp_path / "kept.csv").write_text("1")
+    (tmp_path / "loaded.txt").write_text("1")
+    (tmp_path / "unread.csv").write_text("1")
+    code = "from pathlib import Path\nHERE = Path(__file__).parent\n"
+    (tmp_path / "mine.py").write_text(f"{code}X = (HERE / 'loaded.txt').read_text()\n")
+    executed(tmp_path / "mine.py", "mine_of_this_test")
+    _, first = heard(Opened([tmp_path], []), lambda: (tmp_path / "kept.csv").read_text())
+    assert {*first} == {"kept.csv", "loaded.txt"}
+    for name in first:
+        (tmp_path / name).write_text("edited")
+    later = Opened([tmp_path], [])
+    assert heard(later, lambda: None) == ({}, first), "as they were when they were read"
+    again = Opened([tmp_path], [])
+    _, data = heard(again, lambda: (tmp_path / "kept.csv").read_text())
+    assert data == {**first, "kept.csv": digest_of(tmp_path / "kept.csv")}
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    assert heard(Opened([other], []), lambda: None) == ({}, {})
+    del sys.modules["mine_of_this_test"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "files"),
+    [
+        ("sh -c 'python3 train.py {seed} 2>&1 | tee log.txt'", {"train.py", "mine.py"}, set()),
+        ("bash -c 'cd .; python -m train --seed={seed} > log.txt'", {"train.py", "mine.py"}, set()),
+        ("sh run.sh {seed}", {"train.py", "mine.py"}, {"run.sh"}),
+        ("sh -c 'sh run.sh {seed}'", {"train.py", "mine.py"}, {"run.sh"}),
+        ("sh -c 'echo \"{seed}'", set(), set()),
+    ],
+)
+def test_the_scripts_that_a_shell_runs_count(tmp_path, command, code, files) -> None:
+    (tmp_path / "train.py").write_text("import mine\n")
+    (tmp_path / "mine.py").write_text("A = 1\n")
+    (tmp_path / "log.txt").write_text("what the command writes\n")
+    (tmp_path / "run.sh").write_text("# one run\nexec python train.py --seed $1 # | tee log.txt\n")
+    found = Found()
+    named = dict(named_by(shlex.split(command), tmp_path, found))
+    assert ({file.name for file in found.files}, {*named}) == (code, files)

@@ -29,6 +29,8 @@ def sections(judged: Judged, store: Store) -> Iterator[Section]:
             "differs from the base arm in, as trained", lambda row: changes[row[0].name], left=True
         ),
     ]
+    if any(arm.stopped_at is not None for arm in record.arms):
+        columns.insert(-1, Column("decided at", lambda row: row[0].stopped_at))
     arms = for_people(columns, [(arm, summaries.get(arm.name)) for arm in record.arms])
     values = table_of(["field", "value"], as_trained.base_values(judged), ["value"])
     yield Section("Arms", [Grid(arms), Grid(values, folded="The values of the base arm")])

@@ -12,5 +12,5 @@ from ablate.store.store import Store
 
 def sections(judged: Judged, store: Store) -> Iterator[Section]:
     """A section for each figure, as `ablate plot` draws it."""
-    for name, figure in plots.described(judged).items():
+    for name, figure in plots.described(judged, plots.OF_PAGES).items():
         yield Section(figure.title, [Drawing(name, figure)])

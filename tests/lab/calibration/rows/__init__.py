@@ -9,6 +9,7 @@ from tests.lab.calibration.rows import (
     claims,
     clusters,
     factorials,
+    items,
     ladder_equivalent,
     ladder_trend,
     ladder_words,
@@ -23,6 +24,7 @@ from tests.lab.calibration.rows import (
     shapes,
     tokens,
     tuned,
+    two_noises,
 )
 
 ROWS: dict[str, Row] = {
@@ -46,6 +48,8 @@ ROWS: dict[str, Row] = {
         published,
         claims,
         tokens,
+        two_noises,
+        items,
         shapes,
     )
 }

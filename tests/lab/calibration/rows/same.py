@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from ablate.compare.statistics.equivalence import is_within
+from ablate.compare.statistics.paired import paired_difference
 from tests.lab.calibration.draws import ALPHA, against_base, arms_of, half_width, holm, p_of
 from tests.lab.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 from tests.lab.calibration.tables import SMALL, table_of, words
@@ -25,7 +26,7 @@ def at_the_margin(generator: np.random.Generator, num: int, *, arms: int) -> Sim
     deltas = against_base(arms_of(generator, num, arms + 1, PAIRS)) + 1
     wrong = within(deltas, arms).any(-1)
     by_tables = [
-        any(is_within(one, 1.0, comparisons=arms) for one in table)
+        any(is_within(paired_difference(one), 1.0, comparisons=arms) for one in table)
         for table in deltas[:CHECKED].tolist()
     ]
     hold_equal(wrong, by_tables, "same")
