@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.browser import browser, tabs  # fixtures  # noqa: F401
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.fsync = lambda handle: None  # no test outlives a power cut, and a study syncs 200 files
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job with & would ignore it
 settings.register_profile("untimed", deadline=None)  # tests never time, least of all a busy machine
 settings.load_profile("untimed")
 

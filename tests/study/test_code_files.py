@@ -25,6 +25,8 @@ from ablate.trial.run import load_modules
 from ablate.trial.user import by_value
 from tests.support import small_studies
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 HEAD = """
 from __future__ import annotations
 from dataclasses import dataclass, field

@@ -188,7 +188,12 @@ def _printed(study: Study, arm: Arm, ours: CorpusConfig) -> float | None:
     return None
 
 
+# A parser is slow, and its lists of candidates are tested in tests/lm/parsing.
+SHORTER = {"doc_reranking": {"evaluator.rerank.num_candidates": 5}}
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pages")
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     """With one seed: that seeds are paired is tested elsewhere."""
@@ -196,7 +201,9 @@ def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
     smoke = study.scales["smoke"]
     assert smoke.corpus in BUILT_IN, "and needs no text for it"
-    study = replace(study, scales={**study.scales, "smoke": replace(smoke, seeds=1)})
+    changes = {**smoke.changes, **SHORTER.get(file.stem, {})}
+    smoke = replace(smoke, seeds=1, changes=changes)
+    study = replace(study, scales={**study.scales, "smoke": smoke})
     for scale in scales_of("smoke", smoke):
         summary = run(study, scale, workspace=str(workspace.folder), local=True)
         result = {arm.name: len(arm.values) for arm in summary.arms}

@@ -22,6 +22,8 @@ from ablate.results.verdict import Verdict
 from ablate.store import study_record
 from ablate.store.store import Store
 
+pytestmark = pytest.mark.usefixtures("without_pages")
+
 STUDY = '''
 """Which level?"""
 import os

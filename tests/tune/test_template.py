@@ -19,8 +19,6 @@ import pytest
 
 from ablate.engine import drive
 from ablate.engine.drive import RunOptions
-from ablate.store import journal as journals
-from ablate.store.store import Store
 from ablate.study.words import Scale
 from ablate.tune.cluster import template
 from ablate.tune.cluster.ray_private import FROM_TEMPLATE
@@ -210,46 +208,6 @@ def test_who_went_away_before_it_asked_does_not_end_the_template(asked, socket):
     with sockets.socket(sockets.AF_UNIX) as connection:
         connection.connect(socket)
     assert told(asked())["imported"]
-
-
-STUDY = """
-import sys
-from dataclasses import dataclass
-
-from ablate import Arm, Metric, Scale, Study, setting, table, task
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    shift: float = setting(0.0, doc="added to the seed")
-
-
-@task("imported", config=Config, metrics=Metric("share", better="higher"))
-def train(run):
-    share = float("torch._dynamo" in sys.modules)
-    return {"valid_share": share, "test_share": share}
-
-
-study = Study(
-    question="Are workers forks?",
-    base={"task": "imported"},
-    base_arm="a",
-    design=table(Arm("a"), Arm("b", {"imported.shift": 1.0})),
-    scales={"s": Scale(seeds=1)},
-)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_the_workers_of_a_study_are_forks(tmp_path):
-    """Nothing that a command does between the template's start and its node's is in the way."""
-    (tmp_path / "forks.py").write_text(STUDY)
-    command = [sys.executable, "-m", "ablate", "study", "forks.py"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
-    store = Store(str(tmp_path / ".ablate" / "store"))
-    values = [journal.metrics for journal in journals.read_all(store).values()]
-    assert [value["valid_share"] for value in values] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
