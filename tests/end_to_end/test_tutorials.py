@@ -35,6 +35,7 @@ PAGES = [
     "language_model",
     "your_training",
     "trainers",
+    "torchrun",
     "technique",
     "your_text",
     "llama",
@@ -125,7 +126,7 @@ def test_a_tutorial_works_as_it_is_printed(name, tmp_path, warm, database):
             else:
                 run(command, tmp_path, warm)
     pictures = PICTURE.findall(page)
-    assert len(pictures) == (name not in ("your_text", "llama", "trainers"))
+    assert len(pictures) == (name not in ("your_text", "llama", "trainers", "torchrun"))
     for study, plot in pictures:
         drawn, committed = (
             tmp_path / "pictures" / f"{plot}.svg",

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shlex
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -77,18 +78,31 @@ def folder(tmp_path) -> Path:
 
 
 def run_command(
-    command: str, folder: Path, *, seconds: float = 60.0, more: str = "", **settings
+    command: str,
+    folder: Path,
+    *,
+    seconds: float = 60.0,
+    more: str = "",
+    cut_after: int | None = None,
+    **settings,
 ) -> Journal:
-    """Run one trial of a command that a file in the folder registers, with more arguments."""
+    """Run one trial of a command that a file in the folder registers, with more arguments.
+
+    `cut_after` is the epoch after which it is cut once, and started again.
+    """
     given = f"{command!r}, settings={settings!r}, metrics=METRIC, {more}"
     declaration = f"task_command('own', {given})"
     (folder / "own.py").write_text(f"{DECLARED}{declaration}")
     executed(folder / "own.py", "own")
     values = {"task": "own"}
     trial = make_trial(resolve(values), values=values, seed=3, corpus_digest="", reads_test=True)
-    going, deadline = TrialRun(trial, Store(str(folder / "store")), "data"), time.time() + seconds
+    store, deadline = Store(str(folder / "store")), time.time() + seconds
+    going = TrialRun(trial, store, "data")
     while not going.advance(seconds=1).done:
         assert time.time() < deadline
+        if len(going.journal.epochs) == cut_after:
+            going.save()
+            going, cut_after = TrialRun(trial, store, "data"), None
     return going.journal
 
 
@@ -109,6 +123,33 @@ def test_its_lines_are_epochs_and_the_result(folder):
     result = journal.outcome.metrics
     assert result["valid_accuracy"] == journal.epochs[-1].metrics["valid_accuracy"]
     assert round(result["test_accuracy"], 1) == 0.7
+
+
+COUNTS = """
+import json, pathlib, sys
+folder, seed = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+[first] = [int(path.stem) for path in folder.iterdir()] or [0]
+for epoch in range(first + 1, 5):
+    path = folder / f"{epoch}.txt"
+    path.write_text("")
+    print(json.dumps({"valid_accuracy": epoch / 10, "checkpoint": str(path)}), flush=True)
+print(json.dumps({"test_accuracy": first / 10}))
+"""
+
+
+def test_a_command_that_is_cut_finds_the_checkpoint_that_it_named(folder):
+    (folder / "counts.py").write_text(COUNTS)
+    journal = run_command("python counts.py {checkpoints} {seed}", folder, cut_after=2)
+    assert [epoch.metrics["valid_accuracy"] for epoch in journal.epochs] == [0.1, 0.2, 0.3, 0.4]
+    assert journal.outcome.metrics["test_accuracy"] == 0.2, "it started from the second one"
+
+
+def test_a_checkpoint_that_is_gone_is_said_and_not_stored(folder):
+    lines = [{"valid_accuracy": 0.1, "checkpoint": "gone.pt"}, {"test_accuracy": 0.1}]
+    (folder / "train.py").write_text("\n".join(f"print('{json.dumps(line)}')" for line in lines))
+    journal = run_command("python train.py {checkpoints} {seed}", folder)
+    assert journal.status == Status.COMPLETED, journal.outcome
+    assert "There is no checkpoint gone.pt" in journal.output[0]
 
 
 def test_seeds_that_a_command_ignores_give_one_result_and_no_verdict(folder, workspace):
@@ -181,12 +222,50 @@ def test_a_wrong_number_names_the_declaration(folder):
     assert "valid_accuracy = 'high', which is not a number" in outcome.reason
 
 
-def test_nan_diverges_and_the_command_ends(folder):
-    (folder / "nan.py").write_text(
-        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\n"
-        """print('{"valid_accuracy": NaN}')\ntime.sleep(300)\n"""
-    )
-    assert run_command("python nan.py {seed}", folder).outcome.status == Status.DIVERGED
+NAN = """
+import os, time
+open('pid', 'w').write(str(os.getpid()))
+print('{"valid_accuracy": NaN}', flush=True)
+time.sleep(300)
+"""
+# As torchrun, it ends its process when it is told to end, and cannot if it is killed.
+LAUNCHES = """
+import signal, subprocess, sys
+started = subprocess.Popen([sys.executable, *sys.argv[1:]], start_new_session=True)
+signal.signal(signal.SIGTERM, lambda *_: started.kill())
+started.wait()
+"""
+
+
+@pytest.fixture
+def endless(folder) -> Path:
+    (folder / "nan.py").write_text(NAN)
+    (folder / "launches.py").write_text(LAUNCHES)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["python nan.py", "python launches.py nan.py"])
+def test_nan_diverges_and_the_command_ends(endless, command):
+    assert run_command(f"{command} {{seed}}", endless).outcome.status == Status.DIVERGED
+    wait_for_the_end(endless)
+
+
+def test_a_worker_that_is_killed_leaves_nothing_of_a_launcher(endless):
+    command = [sys.executable, "launches.py", "nan.py"]
+    run_it = f"""
+from pathlib import Path
+from ablate.trial.user.command_process import CommandProcess
+for epoch in CommandProcess({command}, Path("."), where="here").epochs():
+    print(epoch, flush=True)
+"""
+    worker = subprocess.Popen([sys.executable, "-c", run_it], cwd=endless, stdout=subprocess.PIPE)
+    with worker:
+        assert worker.stdout and worker.stdout.readline()
+        worker.kill()
+    wait_for_the_end(endless)
+
+
+def wait_for_the_end(folder: Path) -> None:
     pid, deadline = int((folder / "pid").read_text()), time.time() + 60
     while running(pid):
         assert time.time() < deadline, "the command still runs"
