@@ -50,9 +50,12 @@ asking=$(grep -rlE '^// *\+k8s:openapi-gen=' --include='*.go' pkg vendor/k8s.io/
 
 version=$(dpkg-parsechangelog -S Version | sed 's/.*really//; s/-.*//')
 stamp=k8s.io/component-base/version
-go build -o "$work/bin/" \
+# Without the clouds' own code, which takes half of the time and which no test asks for.
+go build -tags providerless -o "$work/bin/" \
   -ldflags "-s -w -X $stamp.gitMajor=1 -X $stamp.gitMinor=20 -X $stamp.gitVersion=v$version" \
-  ./cmd/kube-apiserver ./cmd/kube-controller-manager
+  ./cmd/kube-apiserver ./cmd/kube-controller-manager ./cmd/kube-scheduler ./cmd/kube-proxy \
+  ./cmd/kubelet
+gcc -Os -static -o "$work/bin/pause" build/pause/linux/pause.c
 cp "$work/root/usr/bin/etcd" "$work/bin/"
 rm -rf "$folder/bin"
 mv "$work/bin" "$folder/bin"
