@@ -1,11 +1,11 @@
 #!/bin/sh
-# Build a Kubernetes control plane without nodes from Debian 12's packages:
+# Build a Kubernetes control plane, and what a node needs, from Debian 12's packages:
 #
-#   sh tests/support/build_servers.sh FOLDER
+#   sh tests/lab/k8s/build_servers.sh FOLDER
 #
-# Leaves etcd, kube-apiserver and kube-controller-manager in FOLDER/bin. Four minutes on two idle
-# cores, 3 GB of disk meanwhile. Needs apt and dpkg-dev, but not root: it installs nothing, and all
-# that it fetches lies in FOLDER.
+# Leaves etcd, the servers, kubelet and pause in FOLDER/bin. Minutes on idle cores, an hour on busy
+# ones, 3 GB of disk meanwhile. Needs apt, dpkg-dev and gcc, but not root: it installs nothing, and
+# all that it fetches lies in FOLDER.
 set -eu
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
