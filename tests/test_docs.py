@@ -43,6 +43,8 @@ NOT_HERE = {
     "digits.py",
     "hf_dropout.py",
     "lit_dropout.py",
+    "together.py",
+    "train_together.py",
     "gaussian_noise.py",
     "llama.py",
     "site/",

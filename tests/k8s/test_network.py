@@ -142,6 +142,22 @@ def test_ray_talks_to_itself(platform: str) -> None:
     assert all(network.allows(a, b, 34567) for a in nodes for b in nodes)
 
 
+def test_the_flows_of_plain() -> None:
+    found = together("plain")
+    network, everyone = _network(found), [*pods(found), STRANGER]
+    assert {pod.name for pod in everyone} == {"head", "worker", "mlflow", "study", "stranger"}
+    flows = {
+        (source.name, target.name, port)
+        for source in everyone
+        for target in everyone
+        for port in PORTS
+        if target.kind != "elsewhere" and network.allows(source, target, port)
+    }
+    ray = ("head", "worker", "study")
+    among_ray = {(one, other, port) for one in ray for other in ray for port in PORTS}
+    assert flows == among_ray | {("study", "mlflow", 5000)}
+
+
 def _reached(found: Sequence[Mapping[str, Any]], address: str) -> set[tuple[str, int]]:
     network, ports = _network(found), PORTS
     return {

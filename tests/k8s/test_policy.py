@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.manifests import (
+    PLAIN,
     PLATFORMS,
     TREE,
     VARIANTS,
@@ -41,7 +42,8 @@ TOKEN_PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def all_pods() -> list[tuple[str, Pod]]:
-    return [(name, pod) for name in PLATFORMS for pod in pods(together(name))]
+    plain = [(name, pod) for name in PLAIN for pod in pods(objects(name))]
+    return plain + [(name, pod) for name in PLATFORMS for pod in pods(together(name))]
 
 
 @pytest.fixture(scope="module")

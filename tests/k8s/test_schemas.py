@@ -16,6 +16,7 @@ from yamllint import linter
 from yamllint.config import YamlLintConfig
 
 from tests.support.manifests import (
+    PLAIN,
     RENDERED,
     SCHEMAS,
     TREE,
@@ -80,7 +81,7 @@ def _closed(schema: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RENDERED)
+@pytest.mark.parametrize("name", (*PLAIN, *RENDERED))
 def test_overlay(name: str) -> None:
     found = objects(name)
     assert found

@@ -20,6 +20,7 @@ from tests.support import places
 ROOT = places.ROOT
 TREE = ROOT / "k8s"
 PLATFORMS = ("cpu", "gpu", "spot", "kueue", "kueue-elastic")
+PLAIN = ("plain", "plain/study")  # without an operator, in a namespace that is there already
 QUEUED = ("kueue", "kueue-elastic")  # no standing Ray: Kueue starts each study
 RENDERED = tuple(f"{name}{part}" for name in PLATFORMS for part in ("", "/study"))
 SCHEMAS = places.SCHEMAS / "kuberay-1.7.0.json"
