@@ -316,7 +316,7 @@ def test_a_table_is_read_without_torch(workspace):
     "arguments",
     [
         ["query", "SELECT count(*) FROM trials"],
-        ["compare", "takase2018doc"],
+        ["compare", "takase2018doc", "--format", "csv"],
         ["query", "SELECT * FROM published LIMIT 1"],
     ],
 )

@@ -122,7 +122,7 @@ def test_status_parses_only_the_journals_of_troubled_trials(tmp_path, monkeypatc
     monkeypatch.setattr(journals, "read", lambda *what: parsed.append(what[1]) or read(*what))
     every, *errors = status.show_status(workspace, None).splitlines()[2:]
     assert errors == ["", "Why trials failed or diverged:", "  ablate status mix@laptop"]
-    assert every.split() == ["mix@laptop", "2", "0", "0", "1", "1", "2", "6"]
+    assert every.split() == ["mix@laptop", "2", "of", "6", "1", "1", "2"]
     elsewhere = status.show_status(workspace, None, " --store s3://there")
     assert elsewhere.splitlines()[-1] == "  ablate status mix@laptop --store s3://there"
     assert parsed == []
