@@ -8,7 +8,7 @@ PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))"
 QUICK := not slow and not cluster and not root and not faults
 
 .PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
-	test-cluster test-image test-slurm test-device attack mutate calibrate evaluations clean
+	test-cluster test-image test-node test-slurm test-device attack mutate calibrate evaluations clean
 
 study: $(READY)
 	$(VENV)/bin/ablate study studies/doc_layer_mix.py
@@ -77,6 +77,9 @@ test-faults: $(READY)  # two hosts as network namespaces: needs root; about an h
 
 test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
 	$(VENV)/bin/pytest tests/lab/k8s/control_plane.py tests/lab/k8s/scan.py $(ARGS)
+
+test-node: $(READY)  # k8s/overlays/plain on a real node, whose pods are killed: root; an hour, then 6 minutes
+	$(VENV)/bin/pytest -s tests/lab/node/nodes.py
 
 test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstrap: root, minutes
 	$(VENV)/bin/pytest tests/lab/k8s/build_image.py $(ARGS)
