@@ -15,7 +15,7 @@ import importlib.util
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,17 @@ _in_memory: dict[str, str] = {}  # file that this process has read -> its digest
 class Opened:
     """Notes what is opened to be read while a trial's own code runs."""
 
-    def __init__(self, folders: Collection[Path], apart: Collection[Path]) -> None:
-        """`folders`: where such files lie; `apart`: what is ablate's own in there."""
+    def __init__(
+        self, folders: Collection[Path], apart: Collection[Path] = (), *, only_data: bool = False
+    ) -> None:
+        """`folders`: where such files lie; `apart`: what is ablate's own in there. `only_data`:
+        files of code are left out."""
         self._folders = tuple(f"{folder}{os.sep}" for folder in folders)
         self._apart = tuple(f"{folder}{os.sep}" for folder in apart)
+        self._only_data = only_data
         self._read, self._written = set[str](), set[str]()
-        self._digests: dict[str, str] = {}  # as each file was when it was first asked for
+        self._known, self._num = set[str](), Counter[str]()  # what was looked at, by folder
+        self._digests: dict[str, str] = {}  # as each file was when it was read
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -57,6 +62,7 @@ class Opened:
             yield
         finally:
             _listening = outer
+            self._keep()
 
     def take_in(self, path: Any, mode: Any, flags: Any) -> None:
         """Note one opening. What is written, at any time, is no input."""
@@ -68,32 +74,41 @@ class Opened:
             (self._read if reads else self._written).add(name)
 
     def digests(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The digests of the files of code, and of all others, by their paths beside the study."""
+        """The digests of the files of code, and of all others, by their paths beside the study. A
+        folder of many files is one."""
         earlier = {path: digest for path, digest in _in_memory.items() if self._is_beside(path)}
-        self.keep(lambda path: True)
         code, data = dict[str, str](), dict[str, str]()
-        found = {
-            path: digest
-            for path, digest in (earlier | self._digests).items()
-            if path not in self._written
-        }
-        full = Counter(os.path.dirname(path) for path in found)
+        found = earlier | self._digests
         for path, digest in sorted(found.items()):
-            folder, name = os.path.dirname(path), self._name(path)
+            name, folder = self._name(path), f"{os.path.dirname(path)}{os.sep}"
+            if path in self._written:
+                continue
             if path.endswith(".py"):
                 code[name] = digest
-            elif full[folder] > MOST_FILES:
-                data[f"{os.path.dirname(name)}/"] = digest_of(Path(folder))
-            else:
-                data[name] = digest
+            elif path == folder or folder not in found:
+                data[f"{name}/" if path == folder else name] = digest
         return code, data
 
-    def keep(self, counts: Callable[[str], bool]) -> None:
-        """Keep the digests of what was read so far, for this process's later trials too."""
-        new = {_source(path) for path in self._read - self._written} - self._digests.keys()
-        for path in new:
-            if not self._is_strange(path) and os.path.isfile(path) and counts(path):
-                self._digests[path] = _in_memory[path] = digest_of(Path(path))
+    def _keep(self) -> None:
+        """Keep the digests of what was read, for this process's later trials too."""
+        for path in self._written:
+            _in_memory.pop(path, None)
+        for path in {_source(path) for path in self._read - self._written} - self._known:
+            self._known.add(path)
+            if self._counts(path):
+                folder = f"{os.path.dirname(path)}{os.sep}"
+                self._num[folder] += 1
+                is_one_of_many = self._num[folder] > MOST_FILES and not path.endswith(".py")
+                self._take(folder if is_one_of_many else path)
+        self._read.clear()
+
+    def _take(self, path: str) -> None:
+        if path not in self._digests:
+            self._digests[path] = _in_memory[path] = digest_of(Path(path))
+
+    def _counts(self, path: str) -> bool:
+        is_left_out = self._only_data and path.endswith(".py")
+        return not is_left_out and not self._is_strange(path) and os.path.isfile(path)
 
     def _is_beside(self, path: str) -> bool:
         return path.startswith(self._folders) and not path.startswith(self._apart)
@@ -113,12 +128,8 @@ class Opened:
 def loading(folder: Path) -> Iterator[None]:
     """Note the data that code of this folder reads while it is loaded: any trial may use them. What
     it imports is found in its text, where imports for the study alone are left out."""
-    opened = Opened([folder], [])
-    try:
-        with opened.listening():
-            yield
-    finally:
-        opened.keep(lambda path: not path.endswith(".py"))
+    with Opened([folder], only_data=True).listening():
+        yield
 
 
 def _writes(flags: Any) -> bool:

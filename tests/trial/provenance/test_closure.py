@@ -281,6 +281,14 @@ def test_what_a_process_has_read_counts_for_its_later_trials(tmp_path) -> None:
     again = Opened([tmp_path], [])
     _, data = heard(again, lambda: (tmp_path / "kept.csv").read_text())
     assert data == {**first, "kept.csv": digest_of(tmp_path / "kept.csv")}
+    paused = Opened([tmp_path], [])
+    with paused.listening():
+        (tmp_path / "unread.csv").read_text()
+    _, beside = heard(Opened([tmp_path], []), lambda: None)
+    assert beside["unread.csv"] == digest_of(tmp_path / "unread.csv"), "of a trial that goes on"
+    with paused.listening():
+        (tmp_path / "unread.csv").write_text("an output")
+    assert "unread.csv" not in heard(Opened([tmp_path], []), lambda: None)[1]
     other = tmp_path / "elsewhere"
     other.mkdir()
     assert heard(Opened([other], []), lambda: None) == ({}, {})
