@@ -42,8 +42,12 @@ def _folder(folder: Path) -> Records:
 
 def _json_logs(folder: Path) -> list[Path]:
     """The logs of Inspect that are JSON; a log names itself in its first bytes."""
-    found = sorted(folder.rglob("*.json"))
-    return [file for file in found if b'"eval"' in file.read_bytes()[:START]]
+    return [file for file in sorted(folder.rglob("*.json")) if b'"eval"' in _start(file)]
+
+
+def _start(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(START)
 
 
 def _file(file: Path) -> Records:

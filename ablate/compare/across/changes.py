@@ -77,13 +77,13 @@ class ComparedTrial:
 
 @dataclass(frozen=True)
 class Change:
-    """The effect of a change on one corpus, in the direction and on the scale of the metric."""
+    """The effect of a change on one corpus."""
 
     before: Variant
     after: Variant
     corpus: str
     metric: Metric
-    difference: Difference | None  # not of losses; None: every pair has a lost trial
+    difference: Difference | None  # of losses; None: every pair has a lost trial
     num_settings: int
     studies: tuple[str, ...]
     num_lost: int  # pairs with a lost trial
@@ -189,11 +189,7 @@ def _change(
 ) -> Change:
     metric = pairs[0][0].metric
     deltas_of = [
-        [
-            metric.natural(b.loss - a.loss)
-            for a, b in some
-            if a.loss is not None and b.loss is not None
-        ]
+        [b.loss - a.loss for a, b in some if a.loss is not None and b.loss is not None]
         for some in settings
     ]
     deltas_of = [deltas for deltas in deltas_of if deltas]

@@ -18,24 +18,26 @@ from ablate.compare.across.changes import (
 )
 from ablate.compare.across.matched import Exchange
 from ablate.compare.formats import Column, Table, for_people, table_of_values, text
+from ablate.compare.judged import ALPHA
 from ablate.compare.statistics import computed
 from ablate.compare.statistics import paired as statistics
+from ablate.compare.statistics.against import Judge
 from ablate.compare.statistics.clusters import MIN_CLUSTERS
 from ablate.compare.statistics.paired import Difference
-from ablate.compare.statistics.possible import possible_from, within
+from ablate.compare.statistics.possible import possible_from
 from ablate.compare.table.columns import percent
 from ablate.compare.table.rows import Comparison
 from ablate.compare.table.short_columns import drawn_column
 from ablate.compare.text.figures import changed
 from ablate.compare.text.plain import paragraph
 from ablate.config.metrics import PERPLEXITY, Metric
-from ablate.results.verdict import Verdict, of_loss
-from ablate.store.replication import counted
+from ablate.results.verdict import Verdict
+from ablate.store.looks import Looks
+from ablate.store.replication import Replication, counted
 
 NATS = PERPLEXITY.scale_name
 NOT_SET = "not set"
 SHOWN = 40  # rows in a terminal
-ALPHA = 0.05  # of all rows together
 ALONE = (
     "Two settings are two rows: they do not show how much the difference varies between settings, "
     "so a verdict is on that setting alone."
@@ -56,7 +58,8 @@ def table(exchanged: Exchange) -> Table:
         d, metric = change.difference, change.metric
         row = [*side, change.corpus, exchanged.split]
         row += [] if in_nats else [metric.scale_name, metric.better]
-        row += [d and d.mean, *((d and d.interval) or (None, None)), found and found.p_holm]
+        ends = d and d.interval and metric.natural_interval(d.interval)
+        row += [d and metric.natural(d.mean), *(ends or (None, None)), found and found.p_holm]
         row += [_verdict((change, found)), change.num_pairs]
         row += [change.num_settings, change.setting, ", ".join(change.studies)]
         row += [change.num_lost, ", ".join(lost.trial for lost in change.lost)]
@@ -76,33 +79,24 @@ def _compared(exchanged: Exchange) -> list[tuple[Change, Comparison | None]]:
 
 
 def _comparison(
-    change: Change, natural: Difference, p_holm: float | None, family: int
+    change: Change, difference: Difference, p_holm: float | None, family: int
 ) -> Comparison:
-    """The verdict, and the interval at the change's share of the error."""
-    metric, verdict = change.metric, statistics.verdict(natural, p_holm)
-    if verdict.decided:
-        below = metric.natural(natural.mean) < 0
-        before, after = change.withheld_from
-        withheld = after if below else before
-        verdict = Verdict.UNDECIDED if withheld else of_loss(below, metric)
-    decided_but_withheld = p_holm is not None and p_holm <= ALPHA and not verdict.decided
-    level = ALPHA / family
-    bounds = None
-    if natural.p is not None and not natural.is_constant and not decided_but_withheld:
-        bounds = statistics.t_interval([*map(metric.natural, natural.deltas)], level)
-    shown = metric.changes(bounds)
-    interval = shown and within(shown, possible_from(change.at, metric))
-    return Comparison(
-        difference=natural,
-        delta=metric.change(metric.natural(natural.mean)),
-        interval=interval,
-        is_cut=interval != shown,
-        bounds=bounds,
-        coverage=1 - level,
-        p_holm=p_holm,
-        verdict=verdict,
-        helps=verdict.favours,
-    )
+    """The verdict as a table of as many rows has it, of pairs that are looked at once."""
+    num = difference.num_pairs
+    looks = Looks(planned=(num,), made=(num,), pairs=num, unit="pair")
+    judge = Judge(change.metric, ALPHA, Replication(num_seeds=num), looks)
+    reason = _reservation(change, difference, p_holm)
+    possible = possible_from(change.at, change.metric)
+    return judge.comparison(difference, p_holm, reason, family, possible=possible)
+
+
+def _reservation(change: Change, difference: Difference, p_holm: float | None) -> str:
+    """Why the test cannot decide; empty if it can."""
+    verdict = statistics.verdict(difference, p_holm)
+    before, after = change.withheld_from
+    if verdict.decided and (after if verdict == Verdict.BETTER else before):
+        return "lost seeds"
+    return "no spread" if difference.is_constant else "1 pair" if difference.num_pairs == 1 else ""
 
 
 def _sides(changes: Sequence[Change]) -> list[tuple[str, str]]:

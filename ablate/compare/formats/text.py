@@ -116,7 +116,7 @@ def _natural_width(table: Table) -> int:
 
 
 def _with_drawings(table: Table, at: int, room: int, unicode: bool) -> Table:
-    """The table with the drawings of one column, in so many characters."""
+    """The table, with the drawings of its column `at` as text that is `room` characters wide."""
     num = room - 1 + room % 2  # odd: 0 is in the middle
     cells = [row[at] for row in table.rows]
     shown = [drawn(cell, num, unicode) if isinstance(cell, Drawn) else "" for cell in cells]

@@ -310,10 +310,10 @@ def _about_delta(summary: Judged) -> Iterable[str]:
     cut = [arm.name for arm in summary.arms if arm.comparison and arm.comparison.is_cut]
     effects = summary.effects.every if summary.effects else ()
     cut += [effect.name for effect in effects if effect.is_cut]
-    yield from cut_intervals(metric, cut)
+    yield from _cut_intervals(metric, cut)
 
 
-def cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
+def _cut_intervals(metric: Metric, names: Sequence[str]) -> Iterable[str]:
     """Which t intervals are cut at the end of what a metric can be."""
     low, high = metric.range
     ends = f"from {low:g} to {high:g}" if math.isfinite(high) else f"{low:g} or more"

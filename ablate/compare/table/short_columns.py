@@ -118,7 +118,8 @@ def _reach(compared: list[Comparison]) -> float:
     """Where the axis ends: at a round number beyond all ends of intervals that are not far off.
     What is better is always within."""
     ends = [(one, abs(end)) for one in compared for end in (one.interval or (one.delta,))]
-    typical = sorted(size for _, size in ends)[len(ends) // 2] if ends else 0.0
+    sizes = sorted(size for _, size in ends if size)  # arms that are the same say nothing of it
+    typical = sizes[len(sizes) // 2] if sizes else 0.0
     near = [size for one, size in ends if one.helps or size <= FARTHEST * typical]
     return axis_end(max(near, default=0.0))
 

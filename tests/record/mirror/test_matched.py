@@ -539,7 +539,7 @@ def test_differences_are_in_the_unit_that_people_read(recorded):
     asked = dataclasses.replace(
         change,
         metric=accuracy,
-        difference=statistics.paired_difference([0.02, 0.03], size=1),
+        difference=statistics.paired_difference([-0.02, -0.03], size=1),
     )
     printed = matched_table.plain_text(dataclasses.replace(result, changes=(asked,)))
     assert "valid accuracy in %, higher is better" in printed and "+2.5" in printed

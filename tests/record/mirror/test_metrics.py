@@ -177,7 +177,7 @@ def test_a_change_is_in_the_direction_of_its_metric(recorded):
     result = matched.exchange(update_mirror(recorded.workspace), ["digits.shift"])
     (change,) = result.changes
     assert change.difference is not None and change.num_pairs == 3
-    assert change.difference.mean == pytest.approx(0.024)
+    assert change.difference.mean == pytest.approx(-0.024), "of losses"
     table = matched_table.table(result)
     row = dict(zip(table.headings, table.rows[0], strict=True))
     assert (row["metric"], row["better"], row["verdict"]) == ("accuracy", "higher", "better")
