@@ -63,7 +63,8 @@ mutate: $(READY)  # does a test notice each small change of the code? ARGS="--on
 calibrate: $(READY)  # how often tables err, measured: writes docs/calibration.md; ARGS="--all", "--quick"
 	$(VENV)/bin/python -m tests.lab.calibration $(ARGS)
 
-EVALUATIONS := build/evaluations  # a virtual environment with both harnesses
+# A virtual environment with both harnesses.
+EVALUATIONS := build/evaluations
 evaluations: $(READY)  # logs of lm-evaluation-harness and Inspect, made anew and judged; ARGS="--write"
 	test -d $(EVALUATIONS) || python3 -m venv $(EVALUATIONS)
 	$(EVALUATIONS)/bin/pip install -q lm_eval==0.4.13 inspect_ai==0.3.285
