@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ IMAGE, PAUSE = "docker.io/library/ablate:0.2.0-cpu", "localhost/pause:1"
 STORE = BASE / "volumes" / "store"  # of the pods, as this machine sees it
 STUDY = ROOT / "k8s" / "overlays" / "plain" / "study"
 NEEDED = ("kubectl", "containerd", "runc", "iptables", "conntrack", "dnsmasq", "debootstrap")
+SETTING = f"export KUBECONFIG={BASE}/etc/kubeconfig HOME={BASE}; cd {ROOT}"
 GATEWAY = "10.123.0.1"  # the node, for its pods
 
 
@@ -104,8 +107,21 @@ class Node:
 
     def shell(self, command: str) -> str:
         """Run a command of the README, as it is printed there."""
-        setting = f"export KUBECONFIG={BASE}/etc/kubeconfig HOME={BASE}; cd {ROOT}; {command}"
-        return self.run("sh", "-ec", setting)
+        return self.run("sh", "-ec", f"{SETTING}; {command}")
+
+    def answers(self, command: str, url: str) -> bool:
+        """Return whether a URL is answered while such a command runs, which has no end."""
+        words = ["sh", FOLDER / "node.sh", "in", "timeout", "60", "sh", "-ec"]
+        fetch = f"import urllib.request as u; print(u.urlopen('{url}', timeout=5).status)"
+        with subprocess.Popen([*map(str, words), f"{SETTING}; exec {command}"]) as running:
+            for _ in range(20):
+                time.sleep(1)
+                asked = [*words[:3], sys.executable, "-c", fetch]
+                done = subprocess.run([*map(str, asked)], capture_output=True, text=True)
+                if done.stdout.strip() == "200":
+                    running.terminate()
+                    return True
+        return False
 
     def apply(self, item: dict[str, Any]) -> None:
         self.kubectl("apply", "-f", "-", stdin=json.dumps(item))
@@ -124,9 +140,10 @@ class Node:
 
 
 def volume(name: str) -> dict[str, Any]:
-    """What an administrator, or a storage class, would give."""
+    """What an administrator, or a storage class, would give: empty."""
     folder = BASE / "volumes" / name
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["ablate-node"]}
     return {
         "apiVersion": "v1",

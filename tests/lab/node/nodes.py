@@ -40,7 +40,9 @@ def applied(node: Node) -> Node:
     [section] = re.findall(r"^## In eight commands\n(.*?)^## ", README, re.M | re.S)
     for command in "".join(re.findall(r"```sh\n(.*?)```", section, re.S)).splitlines():
         print(command)
-        if "image" not in command and "port-forward" not in command:
+        if "port-forward" in command:
+            assert node.answers(command, "http://127.0.0.1:5000/health")
+        elif "image" not in command:
             node.shell(command)
         if command == "kubectl apply -k k8s/overlays/plain":
             node.answer_names()
