@@ -24,7 +24,7 @@ from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from ablate.trial import checkpoint
 from ablate.trial.run import TrialRun
 from tests.support import trials
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 VALUES = {
     "corpus.name": "grammar",
