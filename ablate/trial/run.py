@@ -262,14 +262,9 @@ class TrialRun:
 
     def _note_opened(self) -> None:
         """Record which files the trial's own code has opened."""
-        known = self.journal.last_attempt.closure or {} if self.journal.attempts else {}
-        for part, found in zip(
-            (closures.CODE, closures.FILES), self._opened.digests(), strict=True
-        ):
-            if found:  # the digest of a module is that of when it was loaded
-                known = {**known, part: {**found, **known.get(part, {})}}
-        if known:
-            self.journal.note(closure=known)
+        if self.journal.attempts:
+            known = closures.with_opened(self.journal.last_attempt.closure or {}, self._opened)
+            self.journal.note(closure=known or None)
 
     def _note_computed_by(self) -> bool:
         """Record how the trial was computed, including the attempts that it resumed; return whether
