@@ -208,7 +208,7 @@ def trial(data: str) -> Any:
 def test_a_worker_that_was_replaced_overwrites_nothing(s3, data) -> None:
     store = Store(f"{s3}/fenced")
     cut_off = TrialRun(trial(data), store, data)
-    assert not cut_off.advance(0).done
+    assert not cut_off.advance(0)
     successor = TrialRun(trial(data), store, data)
     successor.journal.note(pid=-1)  # it is another process
     successor.journal.write(store)
@@ -216,7 +216,7 @@ def test_a_worker_that_was_replaced_overwrites_nothing(s3, data) -> None:
         cut_off.advance(0)
     with pytest.raises(StoreError, match="has been taken over by another worker"):
         cut_off.save()
-    while not successor.advance(0).done:
+    while not successor.advance(0):
         pass
     found = journals.read(store, successor.trial.id)
     assert found is not None and found.status == "completed" and len(found.epochs) == 2
@@ -226,15 +226,15 @@ def test_a_trial_resumes_from_a_checkpoint_in_a_remote_store(s3, data) -> None:
     """In this process or another; what comes out is what an undisturbed trial learns."""
     whole, cut = Store(f"{s3}/whole"), Store(f"{s3}/cut")
     undisturbed = TrialRun(trial(data), whole, data)
-    while not undisturbed.advance(0).done:
+    while not undisturbed.advance(0):
         pass
     first = TrialRun(trial(data), cut, data)
     while not first.journal.epochs:
-        assert not first.advance(0).done
+        assert not first.advance(0)
     first.save()
     second = TrialRun(trial(data), cut, data)
     assert second.journal.attempts[-1].from_epoch == len(first.journal.epochs) > 0
-    while not second.advance(0).done:
+    while not second.advance(0):
         pass
     known = [journals.read(store, second.trial.id) for store in (whole, cut)]
     curves = [[e.metrics["valid_nll"] for e in journal.epochs] for journal in known if journal]

@@ -99,7 +99,7 @@ def run_command(
     trial = make_trial(resolve(values), values=values, seed=3, corpus_digest="", reads_test=True)
     store, deadline = Store(str(folder / "store")), time.time() + seconds
     going = TrialRun(trial, store, "data")
-    while not going.advance(seconds=1).done:
+    while not going.advance(seconds=1):
         assert time.time() < deadline
         if len(going.journal.epochs) == cut_after:
             going.save()
