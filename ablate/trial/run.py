@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ablate.config.identity import Keep, Trial, digest
+from ablate.config.identity import Keep, Trial
 from ablate.config.streams import Streams
 from ablate.config.tasks import find_runner
 from ablate.config.tensors import HAS_TORCH, Tensor, torch
@@ -52,6 +52,7 @@ from ablate.trial.task import (
     check_conclusion,
     check_epoch,
 )
+from ablate.trial.user import own_modules
 from ablate.trial.user.beside import find_beside
 from ablate.trial.user.user_code import PICKLE, executed, text_of, user_frames
 
@@ -340,8 +341,7 @@ def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) 
     `code`: path of a module -> its path here, if different. A file that is not trusted is an error.
     """
     for path in modules:
-        # Two folders may have a file of the same name, so the path is in the module's name.
-        name = f"ablate_user.{Path(path).stem}_{digest(path)}"
+        name = own_modules.name_of(path)
         file = Path((code or {}).get(path, path))
         if file.suffix == PICKLE:
             from ablate.trial.user import by_value
@@ -353,6 +353,7 @@ def load_modules(modules: Sequence[str], code: Mapping[str, str] | None = None) 
             source = trust.checked(_present(file))
             if trust.is_own_place(file):
                 find_beside(file, source)
+            own_modules.publish(name, file, source)
             executed(file, name, source)
 
 

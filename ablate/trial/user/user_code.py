@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import cast
 
 from ablate.config.plugins import plugins
 from ablate.errors import AblateError, StudyError, TechniqueError, unknown
@@ -40,21 +41,26 @@ class _Source(SourceFileLoader):
         return self.source_to_code(self._source, self.path)
 
 
+def spec_of(file: Path, name: str, source: bytes) -> ModuleSpec:
+    """How Python makes the module of a file's `source`."""
+    path = str(file.absolute())
+    spec = ModuleSpec(name, _Source(name, path, source), origin=path)
+    spec.has_location = True  # gives the module its `__file__`
+    return spec
+
+
 def executed(file: Path, name: str, source: bytes | None = None) -> ModuleType:
     """The module from a user's file, or from its `source` as read before. Errors in the file are
     raised with its name and line."""
     if file.suffix != ".py":
         raise StudyError(f"{file}: not a Python file.")
-    path = str(file.absolute())
     times_executed[str(file.resolve())] += 1
-    loader = _Source(name, path, file.read_bytes() if source is None else source)
-    spec = ModuleSpec(name, loader, origin=path)
-    spec.has_location = True  # gives the module its `__file__`
+    spec = spec_of(file, name, file.read_bytes() if source is None else source)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # before it runs: dataclasses look their module up by name
     try:
         with loading(file.resolve().parent):
-            loader.exec_module(module)
+            cast(_Source, spec.loader).exec_module(module)
     except KeyboardInterrupt:  # Ctrl-C; anything else is the file's own
         del sys.modules[name]
         raise
