@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import settings
 
 from ablate.config import registry
 from tests.support.browser import browser, tabs  # fixtures  # noqa: F401
+from tests.support.no_export import NoExport
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.fsync = lambda handle: None  # no test outlives a power cut, and a study syncs 200 files
@@ -97,14 +97,6 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_empty_database() -> None:
-    """MLflow makes its tables once: in each new workspace they would take a second of a core."""
-    from ablate.record import client
-
-    client.empty_database = cache(client.empty_database)
-
-
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
     """How often a study is killed."""
@@ -147,6 +139,12 @@ def texts_that_users_bring():
 def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A study that ends draws no page: its pictures would take longer than its trials."""
     monkeypatch.setattr("ablate.engine.run._report", lambda summary, store, note: {})
+
+
+@pytest.fixture
+def without_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study has no runs in MLflow: to write them would take longer than its trials."""
+    monkeypatch.setattr("ablate.record.background.BackgroundExport", NoExport)
 
 
 @pytest.fixture

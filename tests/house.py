@@ -23,10 +23,8 @@ from tests.support import places
 PACKAGE = places.ROOT / "ablate"
 STUDY = "doc_layer_mix@laptop"
 FORMS = {  # in the order in which a result takes them
-    "Progress": "trial/run.py",
     "Conclusion": "trial/task.py",
     "Journal": "store/journal.py",  # of Attempt, Epoch, Outcome
-    "Glance": "store/glance.py",
     "Result": "results/result.py",
     "ArmResult": "results/arm.py",  # of Measured, Cell
     "ArmSummary": "compare/table/rows.py",  # with its Comparison

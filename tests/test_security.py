@@ -452,7 +452,7 @@ def planted(workspace: Workspace, **changed: object) -> str:
         runner="stand_in",
     )
     run = TrialRun(trial, workspace.store, workspace.data)
-    while not run.advance(1.0).done:
+    while not run.advance(1.0):
         pass
     plain = workspace.store.read_json(journals.key(trial.id))
     plain["trial"] |= changed

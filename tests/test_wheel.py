@@ -94,7 +94,7 @@ run.save()
 data = store.read(checkpoint.last_key(trial.id))
 _, plain = checkpoint.read(store, checkpoint.last_key(trial.id))
 again = TrialRun(trial, store, "data")
-while not again.advance(60).done:
+while not again.advance(60):
     pass
 header = 8 + int.from_bytes(data[:8], "little")
 print(trial.id, plain["task"]["states"], data[header:].hex(), again.journal.outcome.metrics)

@@ -70,8 +70,7 @@ def status(workspace: Workspace, name: str | None) -> Status:
 
 def _progress(workspace: Workspace, record: StudyRecord) -> tuple[StudyStatus, Troubled]:
     """How far a study is, from a glance at each journal; and those in trouble, to read whole."""
-    known = glance.read_all(workspace.store, record.trial_ids())
-    ends = {trial_id: seen.status for trial_id, seen in known.items()}
+    ends, troubled = glance.ends_and_troubled(workspace.store, record.trial_ids())
     driver = running_driver(workspace, record.key)
 
     def counts(arm: str | None) -> Counts:
@@ -89,7 +88,6 @@ def _progress(workspace: Workspace, record: StudyRecord) -> tuple[StudyStatus, T
         arms=tuple(ArmStatus(arm=arm.name, counts=counts(arm.name)) for arm in record.arms),
         troubles=None,
     )
-    troubled = [trial_id for trial_id, seen in known.items() if seen.is_troubled]
     return status, lambda: journals.read_all(workspace.store, troubled)
 
 

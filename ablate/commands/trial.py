@@ -145,17 +145,17 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 def run_showing(trial: Trial, store: Store, data: str) -> Journal:
     """Run a trial to its end, showing one line per epoch."""
     run = TrialRun(trial, store, data)
-    while True:
-        progress = run.advance(2.0)  # seconds, or to the end of the epoch
-        if progress.epoch is not None:
-            epoch = progress.epoch.to_plain()
+    done = False
+    while not done:
+        done = run.advance(2.0)  # seconds, or to the end of the epoch
+        if run.epoch is not None:
+            epoch = run.epoch.to_plain()
             # A function reports what it likes; of a model's numbers, SHOWN has the telling ones.
             given = epoch if trial.config.kind.function else {}
             own = [f"{n} {v:.5g}" for n, v in given.items() if n not in ("epoch", *SHOWN)]
             shown = [text.format(epoch[name]) for name, text in SHOWN.items() if name in epoch]
-            print(f"  epoch {progress.epoch.number}: {', '.join([*own, *shown])}")
-        if progress.done:
-            return run.journal
+            print(f"  epoch {run.epoch.number}: {', '.join([*own, *shown])}")
+    return run.journal
 
 
 def _show_outcome(journal: Journal) -> None:

@@ -18,6 +18,7 @@ from ablate.compare.statistics.against import Judge, compared
 from ablate.compare.statistics.design import Design, design_of
 from ablate.compare.statistics.effects import effects, family_of
 from ablate.compare.statistics.family import Family
+from ablate.compare.statistics.settling import Unsettled
 from ablate.compare.statistics.verdicts import verdicts
 from ablate.compare.table.rows import ArmSummary, Effects
 from ablate.compare.table.settings import also_different
@@ -136,6 +137,16 @@ class Judged:
     def verdicts(self) -> Mapping[tuple[str, str, str], str]:
         """(arm, metric, split) -> the verdict on the published number."""
         return verdicts(self.record, self.arms, self.journals, self.judge)
+
+    @cached_property
+    def unsettled(self) -> tuple[Unsettled, ...]:
+        """The compared arms whose training had not settled."""
+        return tuple(settling.unsettled(self.arms, self.journals, self.metric))
+
+    @cached_property
+    def not_alike(self) -> str:
+        """The pairs that were not computed alike; empty if all were."""
+        return "".join(computed.note(self.record, self.arms, self.journals))
 
     @cached_property
     def seconds(self) -> float:
@@ -266,7 +277,7 @@ class Judged:
 
 def _notes(judged: Judged) -> Iterable[str]:
     """What is unusual about this table."""
-    record, journals, arms = judged.record, judged.journals, judged.arms
+    record, journals = judged.record, judged.journals
     yield from record.notes
     if record.kept_plan is not None:
         yield str(record.kept_plan)
@@ -275,7 +286,7 @@ def _notes(judged: Judged) -> Iterable[str]:
     known = [journals[t.id] for t in record.trials if t.id in journals]
     yield from kept_outside(known)
     yield from not_compiled(known)
-    yield from computed.note(record, arms, journals)
+    yield from filter(None, [judged.not_alike])
     yield from judged.about_base()
     if judged.replication.of_settings_found:
         yield (
@@ -284,7 +295,7 @@ def _notes(judged: Judged) -> Iterable[str]:
             f"repeats={MIN_SEARCHES} or more in the study's Search, a pair is a search, and there "
             "are verdicts."
         )
-    yield from settling.note(record, arms, journals)
+    yield from settling.note(judged.unsettled, judged.metric)
     yield from _inherited(record)
     yield from judged.below_floor()
 

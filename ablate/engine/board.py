@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ablate.config.identity import Trial
 from ablate.engine.forecast import Forecast, Running
+from ablate.store import states
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
@@ -68,7 +68,7 @@ class Board:
     def __init__(self, record: StudyRecord, now: float) -> None:
         self.start = now
         self.arms: dict[str, ArmState] = {}
-        self.ended: dict[str, str] = {}  # trial -> status
+        self.ended: dict[str, Status | None] = {}  # trial -> status
         self.losses: dict[str, float] = {}  # trial -> validation loss, if it completed
         self.num_here = 0  # ended while this screen was open
         self.workers = 0  # most trials seen to run at once
@@ -146,8 +146,9 @@ class Board:
     @property
     def troubles(self) -> str:
         """Return `2 diverged, 1 failed`, for example, or an empty string."""
-        counted = Counter(status for status in self.ended.values() if status != Status.COMPLETED)
-        return ", ".join(f"{num} {status}" for status, num in counted.items())
+        counted = states.counts(self.record, None, self.ended, alive=True)
+        lost = (Status.DIVERGED, Status.FAILED, Status.PRUNED)
+        return ", ".join(f"{counted[status]} {status}" for status in lost if counted[status])
 
     def seconds_left(self, now: float, arms: Iterable[ArmState] | None = None) -> float | None:
         """Estimate the seconds left for the study or some of its arms; None while unknown."""

@@ -135,13 +135,12 @@ class Overview:
 
     def _glance(self, study: Progress, id: str) -> bool:
         study.unreadable.discard(id)
+        found: dict[str, Status | None] = {}
         try:
-            seen = glance.read(self._store, id)
+            found = glance.ends(self._store, [id])
         except DamagedError:
             study.unreadable.add(id)
-            seen = None
-        if seen is None:
+        study.ends |= found
+        if not found:
             study.ends.pop(id, None)
-        else:
-            study.ends[id] = seen.status
         return True

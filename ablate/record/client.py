@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -130,6 +131,7 @@ def make_database(uri: str) -> None:
             os.link(file.name, path)
 
 
+@functools.cache  # MLflow keeps a connection to each address, and would find no tables here again
 def empty_database() -> bytes:
     """MLflow's tables, made in memory: on disk it takes a thousand synced commits."""
     uri = f"sqlite:///{MEMORY}&uri=true"

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +32,7 @@ from ablate.record.tracking import HOME, MARK, ROW, TRIAL, Away, Refused, RunToW
 from ablate.results.facts import STUDY_RUN
 from ablate.results.labels import Label, labels_of
 from ablate.results.settings import Found, winning_settings
-from ablate.store import course, study_record, trial_files
+from ablate.store import course, states, study_record, trial_files
 from ablate.store import journal as journals
 from ablate.store.journal import Journal
 from ablate.store.outcome import Status
@@ -75,7 +74,7 @@ class Export:
         self._on_progress = on_progress or (lambda _done, _of: None)
         self.results = StudyResults(store, record)
         self._experiment = self._parent = ""
-        self._statuses: dict[str, Status] = {}  # of the trials whose journals were read
+        self._ends: dict[str, Status | None] = {}  # of the trials whose journals were read
         self._others: dict[str, tuple[StudyRecord, dict[str, Label]] | None] = {}  # by key
         self._shown: set[str] = set()  # trials that are done, and that the server has
         self.progress_at = time.monotonic()
@@ -137,7 +136,7 @@ class Export:
         self.progress_at = time.monotonic()
         journal = journals.read(self.store, trial_id)
         if journal is not None:
-            self._statuses[trial_id] = runs.status_of(journal, running=False)
+            self._ends[trial_id] = journal.status
         return journal
 
     def _is_there(self, journal: Journal, running: bool) -> bool:
@@ -257,7 +256,8 @@ class Export:
             if elsewhere := self._elsewhere():
                 files["reused_trials.csv"] = runs.reused_table(elsewhere)
         values = arm_runs.study_values(self.record, course.read(self.store, self.record.key))
-        parts = (self.results.start, files, table, self._counts(), values, self._marks())
+        counts = states.counts(self.record, None, self._ends, status == StudyStatus.RUNNING)
+        parts = (self.results.start, files, table, counts, values, self._marks())
         self._put([runs.study_run(self.record, status, *parts)])
 
     def _elsewhere(self) -> list[list[str]]:
@@ -268,11 +268,6 @@ class Export:
             for trial, run in known
             if run is not None and not self._is_home(run)
         ]
-
-    def _counts(self) -> dict[str, int]:
-        """The number of trials by status."""
-        trials = self.record.trial_ids()
-        return dict(Counter(self._statuses.get(trial, Status.LEFT) for trial in trials))
 
     def _marks(self) -> list[str]:
         known = (self._known(trial) for trial in self.record.trial_ids())

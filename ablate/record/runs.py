@@ -174,7 +174,7 @@ def _study_facts(
         **tags_of(OWN_FACTS, ToldOfStudy(record, status)),
         "num_arms": len(record.arms),
         "num_seeds": record.num_seeds,
-        "trials": ", ".join(f"{num} {name}" for name, num in counts.items()),
+        "trials": ", ".join(f"{num} {name}" for name, num in counts.items() if num),
         "mlflow.source.name": record.file,
         "mlflow.source.type": "LOCAL",
         NOTE: note(record, table),

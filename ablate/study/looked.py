@@ -65,9 +65,9 @@ def _is_continued(before: StudyRecord, plan: Plan) -> bool:
 def _is_whole(record: StudyRecord, store: Store) -> bool:
     """Return whether every result of a recorded study has an outcome."""
     results = [trial.id for trial in record.trials if trial.final]
-    known = glance.read_all(store, results)
+    ends = glance.ends(store, results)
     ended = all(search.ended or search.chosen for search in record.searches)
-    return ended and all(one in known and known[one].status is not None for one in results)
+    return ended and all(ends.get(one) is not None for one in results)
 
 
 def without(plan: Plan, arms: Collection[str], num: int) -> Plan:

@@ -153,5 +153,5 @@ def _note_results(plan: Plan, store: Store, plans: PlansOf) -> None:
 
 
 def _completed(trials: list[str], store: Store) -> list[str]:
-    known = glance.read_all(store, trials)
-    return [one for one in trials if one in known and known[one].status == Status.COMPLETED]
+    ends = glance.ends(store, trials)
+    return [one for one in trials if ends.get(one) == Status.COMPLETED]

@@ -1,7 +1,7 @@
 """One trial in this process: its results are durable in the store before they are reported.
 
     run = TrialRun(trial, store, data)
-    while not run.advance(seconds=2).done:
+    while not run.advance(seconds=2):
         ...
 
 A trial that was started before resumes from its last checkpoint and reaches the same bits. Errors
@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +60,6 @@ SAVE_SECONDS = 5.0  # the shortest time between checkpoints ...
 SAVE_SHARE = 20  # ... which take at most a twentieth of the time
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The result of a slice: whether the trial is done, and the epoch if one ended."""
-
-    done: bool
-    epoch: Epoch | None = None
-    reached: float = 0.0  # epochs done, with the share of the one under way
-
-
 class TrialRun:
     """A trial being run: its task, its journal, its checkpoints."""
 
@@ -87,6 +78,8 @@ class TrialRun:
         self._output = Output(store, trial.id)
         self._opened = Opened((), ())
         self._task: Task | None = None  # None once the trial has an outcome
+        self.epoch: Epoch | None = None  # that the last slice ended
+        self.reached = 0.0  # epochs done, with the share of the one under way
         if self.journal.outcome is None:
             # A failure to begin is an outcome too: a task's file may have an error.
             self._guarded(lambda: self._begin(Place(store, data, self._here)))
@@ -151,15 +144,15 @@ class TrialRun:
             **environment(),
         )
 
-    def advance(self, seconds: float) -> Progress:
-        """Work for about `seconds`, or to the end of an epoch or of the trial."""
-        task = self._task
-        if task is None:
-            return Progress(done=True)
-        epoch = self._guarded(lambda: self._slice(task, seconds))
-        # Tasks that end a slice only with an epoch have no share of one.
-        reached = len(self.journal.epochs) + getattr(task, "epoch_share", 0.0)
-        return Progress(self.journal.outcome is not None, epoch, reached)
+    def advance(self, seconds: float) -> bool:
+        """Work for about `seconds`, or to the end of an epoch or of the trial; return whether the
+        trial is done."""
+        self.epoch, task = None, self._task
+        if task is not None:
+            self.epoch = self._guarded(lambda: self._slice(task, seconds))
+            # Tasks that end a slice only with an epoch have no share of one.
+            self.reached = len(self.journal.epochs) + getattr(task, "epoch_share", 0.0)
+        return self.journal.outcome is not None
 
     @property
     def task(self) -> Task | None:
@@ -262,14 +255,9 @@ class TrialRun:
 
     def _note_opened(self) -> None:
         """Record which files the trial's own code has opened."""
-        known = self.journal.last_attempt.closure or {} if self.journal.attempts else {}
-        for part, found in zip(
-            (closures.CODE, closures.FILES), self._opened.digests(), strict=True
-        ):
-            if found:  # the digest of a module is that of when it was loaded
-                known = {**known, part: {**found, **known.get(part, {})}}
-        if known:
-            self.journal.note(closure=known)
+        if self.journal.attempts:
+            known = closures.with_opened(self.journal.last_attempt.closure or {}, self._opened)
+            self.journal.note(closure=known or None)
 
     def _note_computed_by(self) -> bool:
         """Record how the trial was computed, including the attempts that it resumed; return whether

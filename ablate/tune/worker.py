@@ -36,9 +36,8 @@ class Worker:
     def advance(self) -> dict[str, Any]:
         """Run to the end of the epoch or of the slice: {"done", "epoch": metrics or None,
         "reached": epochs done, with the share of the one under way}."""
-        progress = self._run.advance(SLICE_SECONDS)
-        epoch = progress.epoch and progress.epoch.to_plain()
-        return {"done": progress.done, "epoch": epoch, "reached": progress.reached}
+        done, run = self._run.advance(SLICE_SECONDS), self._run
+        return {"done": done, "epoch": run.epoch and run.epoch.to_plain(), "reached": run.reached}
 
     def save(self) -> None:
         """Write a checkpoint of the trial now."""

@@ -1,12 +1,12 @@
-"""The table of a GPU: pack it here, carry it to the machine with the GPU, run it there.
+"""The table of a GPU, on the machine that has it.
 
-    python -m benchmarks.gpu --pack gpu.pyz
-    python gpu.pyz [--json FILE] [--seconds 480] [--device cuda|cpu] [--tiny] [--only NAME ...]
+    python -m benchmarks.gpu [--json FILE] [--seconds 480] [--device cpu] [--tiny] [--only NAME ...]
 
-The machine needs torch and numpy, and nothing else of what ablate needs. Cases run in the order of
-their importance, and those that do not fit into the time are listed. Each row is printed, and the
-file written, as soon as it is known. A case that loses the device, or crashes, costs its own row:
-another process goes on. Exits with 1 if a case failed, and with 2 without the device.
+The machine needs this checkout, torch and numpy, and nothing else of what ablate needs. Cases run
+in the order of their importance, and those that do not fit into the time are listed. Each row is
+printed, and the file written, as soon as it is known. A case that loses the device, or crashes,
+costs its own row: another process goes on. Exits with 1 if a case failed, and with 2 without the
+device.
 """
 
 from __future__ import annotations
@@ -15,17 +15,12 @@ import argparse
 import importlib.util
 import sys
 import time
-from pathlib import Path
 
-from benchmarks.gpu.pack import pack
 from benchmarks.gpu.watched import watched
 
 
-def main(program: str = "python -m benchmarks.gpu") -> int:
-    start, options = time.perf_counter(), _options(program)
-    if options.pack:
-        pack(Path(options.pack))
-        return 0
+def main() -> int:
+    start, options = time.perf_counter(), _options()
     missing = [name for name in ("torch", "numpy") if importlib.util.find_spec(name) is None]
     if missing:
         print(f"this needs {' and '.join(missing)}: pip install torch numpy", file=sys.stderr)
@@ -37,9 +32,8 @@ def main(program: str = "python -m benchmarks.gpu") -> int:
     return run(options, start)
 
 
-def _options(program: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(program, description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pack", metavar="FILE", help="write everything into one file, and end")
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks.gpu", description="The table of a GPU.")
     parser.add_argument("--json", metavar="FILE", help="write the results to this file, too")
     parser.add_argument("--seconds", type=float, default=480.0, help="the time for all cases")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")

@@ -8,19 +8,23 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from ablate.lm.model.native import library
 from ablate.store.files import cpuinfo
-from benchmarks.gpu.pack import ROOT, commit
+
+ROOT = Path(__file__).parents[2]
 
 
 def facts_of(device: str) -> dict[str, Any]:
     """What a reader of the numbers needs to know."""
+    changes = _git("status", "--porcelain", "ablate", "benchmarks")
     return {
-        **commit(),
+        "commit": _git("rev-parse", "HEAD"),
+        "changed": None if changes is None else bool(changes),
         "device": torch.cuda.get_device_name() if device == "cuda" else _processor(),
         "driver": _driver() if device == "cuda" else None,
         "torch": torch.__version__,
@@ -66,3 +70,11 @@ def _driver() -> str | None:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
         return done.stdout.splitlines()[0].strip()
     return None
+
+
+def _git(*words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

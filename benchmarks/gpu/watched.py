@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu import table
-from benchmarks.gpu.pack import ROOT
 from benchmarks.gpu.table import FAILED, NOT_RUN, Row
+
+ROOT = Path(__file__).parents[2]
 
 GRACE = 30.0  # seconds beyond its time, after which a process that hangs is killed
 DIED = -1  # the exit status of a process that was killed for that

@@ -12,7 +12,7 @@ from ablate.compare.table.full_table import full_table as study_table
 from ablate.config import tasks
 from ablate.store.outcome import Status
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 
 @dataclass(frozen=True, kw_only=True)

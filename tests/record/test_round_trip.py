@@ -19,7 +19,7 @@ from ablate.store.workspace import open_workspace
 from tests.results.test_agree import stored_studies, write
 from tests.support import places
 
-PUBLISHED = ("doc_layer_mix@third", "doc_layer_mix@third_search", "irlm_caches@counts", "iog@short")
+PUBLISHED = ("doc_layer_mix@third_search", "irlm_caches@counts")
 QUERIES = (
     "SELECT * EXCLUDE (run_id) FROM trials",
     "SELECT * FROM epochs",

@@ -14,7 +14,6 @@ from ablate.errors import DamagedError
 from ablate.store import glance, study_record
 from ablate.store import journal as journals
 from ablate.store.attempt import Attempt
-from ablate.store.glance import Glance
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
 from ablate.store.store import Store
@@ -63,14 +62,13 @@ def test_a_glance_agrees_with_the_whole(store, attempts, config, ended, metrics,
     Journal(trial, config, made, outcome=outcome).write(store)
     whole = journals.read(store, "t")
     assert whole is not None
-    expected = Glance(whole.status, len(whole.attempts))
-    assert glance.read(store, "t") == expected
+    assert glance.ends(store, ["t"]) == {"t": whole.status}
+    expected = whole.status, len(whole.attempts)
     assert glance._from_lines(store.read(journals.key("t")) or b"") == expected
 
 
 def test_a_trial_without_a_journal_has_none(store):
-    assert glance.read(store, "missing") is None
-    assert glance.read_all(store, ["missing"]) == {}
+    assert glance.ends(store, ["missing"]) == {}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_a_file_in_another_form_is_parsed(store, indent, sealed, monkeypatch):
     data = json.dumps(plain, indent=indent, sort_keys=True).encode()
     write = store.write if sealed else store.folder.joinpath(journals.key("old")).write_bytes
     write(*((journals.key("old"), data) if sealed else (data,)))  # type: ignore[operator]
-    assert glance.read(store, "old") == Glance(Status.COMPLETED, 1)
+    assert glance.ends_and_troubled(store, ["old"]) == ({"old": Status.COMPLETED}, [])
 
 
 @pytest.mark.parametrize("change", [(b"completed", b"conpleted"), (b"30.0", b"31.0"), (b"}", b"")])
@@ -93,7 +91,7 @@ def test_a_damaged_journal_is_an_error(store, change):
     path = store.folder / journals.key("hurt")
     path.write_bytes(path.read_bytes().replace(*change))
     with pytest.raises(DamagedError):
-        glance.read(store, "hurt")
+        glance.ends(store, ["hurt"])
 
 
 def test_a_status_that_there_is_not_is_an_error(store):
@@ -102,7 +100,7 @@ def test_a_status_that_there_is_not_is_an_error(store):
     plain["outcome"]["status"] = "great"
     store.write_json(journals.key("odd"), plain)
     with pytest.raises(DamagedError):
-        glance.read(store, "odd")
+        glance.ends(store, ["odd"])
 
 
 def test_status_parses_only_the_journals_of_troubled_trials(tmp_path, monkeypatch):

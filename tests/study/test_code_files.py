@@ -25,7 +25,7 @@ from ablate.trial.run import load_modules
 from ablate.trial.user import by_value
 from tests.support import small_studies
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 HEAD = """
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(workspace, tmp_pa
 
     def end(store: Store, cut_after: int = 0) -> journals.Journal:
         going = TrialRun(trial, store, workspace.data)
-        while not going.advance(seconds=1).done:
+        while not going.advance(seconds=1):
             if len(going.journal.epochs) == cut_after:
                 going.save()
                 going, cut_after = TrialRun(trial, store, workspace.data), 0

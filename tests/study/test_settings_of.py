@@ -24,7 +24,7 @@ from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support.small_studies import BASE, RATE_AND_WINDOW, order_in
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 FIELDS = ("optimizer.learning_rate", "training.window")
 

@@ -193,7 +193,7 @@ SHORTER = {"doc_reranking": {"evaluator.rerank.num_candidates": 5}}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_pages")
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_a_study_runs_from_its_file_as_shipped(file, workspace):
     """With one seed: that seeds are paired is tested elsewhere."""

@@ -22,7 +22,7 @@ from ablate.results.verdict import Verdict
 from ablate.store import study_record
 from ablate.store.store import Store
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 STUDY = '''
 """Which level?"""

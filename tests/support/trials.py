@@ -26,6 +26,6 @@ def finish(trial: Trial, store: Store, data: str) -> Journal:
 
 
 def ended(run: TrialRun) -> Journal:
-    while not run.advance(60).done:
+    while not run.advance(60):
         pass
     return run.journal

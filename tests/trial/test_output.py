@@ -43,7 +43,7 @@ def ended(function, tmp_path, monkeypatch) -> journals.Journal:
     trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
     store = Store(str(tmp_path / "store"))
     run = TrialRun(trial, store, str(tmp_path))
-    while not run.advance(seconds=0).done:
+    while not run.advance(seconds=0):
         pass
     journal = journals.read(store, trial.id)
     assert journal is not None

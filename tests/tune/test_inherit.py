@@ -24,7 +24,7 @@ from ablate.tune.search.arm import ArmSearch, open_search
 from tests.support import small_studies
 from tests.support.small_studies import order_in
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 BASE = {**small_studies.BASE, "training.epochs": 2}
 SPACE = f"""{small_studies.RATE_AND_WINDOW}

@@ -28,7 +28,7 @@ from ablate.tune.schedule import Schedule
 from ablate.tune.search.arm import open_search
 from tests.support.small_studies import BASE, RATE, order_in
 
-pytestmark = pytest.mark.usefixtures("without_pages")
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 
 KEY = "q@s"
 LOOKS = (5, 8, 12)

@@ -27,38 +27,23 @@ each other; which these are does not depend on what the trials found.
 A pair with a trial that was lost (it diverged, was stopped early, or failed by its own code) has
 no difference. It is counted, its trial is named, and no verdict is in favour of that trial's side.
 
-A trial's metric is the one that decides its study. The mean difference is in the metric's own
-direction and on its own scale (nats a token, accuracy), with a paired t interval; the verdict is
-the paired t-test, Holm-corrected over the rows of the result. Pairs with other settings are not
-repetitions of each other: a setting is a cluster (`clusters.py`). From three settings on, a change
-is one row, and its test is over the settings' means; below, each setting is a row. Seeds, of a
-trial or of those that it builds on, are no settings.
+A trial's metric is the one that decides its study. Pairs with other settings are not repetitions
+of each other; `changes.py` says what is. Seeds, of a trial or of those that it builds on, are no
+settings.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
-import itertools
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from ablate.compare.across.changes import (
-    Change,
-    ComparedTrial,
-    Lineage,
-    Unnamed,
-    Variant,
-    changes_of,
-    common_of,
-    groups_of,
-)
+from ablate.compare.across.changes import Change, Trial, changes_of, common_of, groups_of
 from ablate.compare.across.kinds import FACTS_OF_KINDS, FINAL, SEARCHED, kinds_of
+from ablate.compare.across.lineage import NAMED, OWN, UNNAMED, lineages
 from ablate.compare.across.query import reading
 from ablate.config import fields
 from ablate.config.config import CONTENTS, VERSION
@@ -67,22 +52,16 @@ from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.config.resolve import kind_of
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
-from ablate.record.mirror.arms import (
-    STUDY_FACTS,
-    column_of,
-    metric_of,
-    parents_of,
-    result_of,
-)
+from ablate.record.mirror.arms import STUDY_FACTS, column_of, metric_of, parents_of, result_of
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import quoted, rows_of
-from ablate.results.result import LOST, Result
-from ablate.store import journal
+from ablate.results.result import LOST
 from ablate.store.outcome import Status
 
 # A run recorded before the last two were stored pairs only with runs of that time.
-PLACE = ("seed", "corpus_digest", "device", "precision", "threads", "reads_test", "runner")
+PLACE = ("corpus_digest", "device", "precision", "threads", "reads_test", "runner")
 FACTS = (*FACTS_OF_KINDS, "study", "seed", "reads_test", "computed_by", "processes", "sources")
+Row = Mapping[str, Any]
 
 
 @cache
@@ -133,7 +112,7 @@ def exchange(
         aside = named | _neutral(db, columns)
         trials = _trials(db, mirror, [c for c in columns if c not in aside], named, split)
     kinds = (FINAL, SEARCHED) if searches else (FINAL,)
-    chosen = [trial for trial in trials if trial.kind in kinds]
+    chosen = [trial for kind in kinds for trial in trials.get(kind, ())]
     groups = groups_of(chosen)
     common = common_of(groups)
     return Exchange(
@@ -141,7 +120,7 @@ def exchange(
         split=split,
         num_trials=sum(trial.loss is not None for trial in chosen),
         changes=tuple(changes_of(groups, common)),
-        left_out=Counter(trial.kind for trial in trials if trial.kind not in kinds),
+        left_out={kind: len(of) for kind, of in trials.items() if kind not in kinds},
         num_values=len(common),
     )
 
@@ -179,91 +158,59 @@ def _named(names: Iterable[str], columns: Sequence[str]) -> set[str]:
 
 
 def _trials(
-    db: Any, mirror: Mirror, rest: list[str], named: set[str], split: str
-) -> list[ComparedTrial]:
-    """Every trial that completed or was lost; its setting includes its ancestors' settings."""
+    db: Any, mirror: Mirror, rest: Sequence[str], named: set[str], split: str
+) -> dict[str, list[Trial]]:
+    """Every trial that completed or was lost, by its kind."""
     studies = rows_of(db, STUDY_FACTS, "_studies")
-    rows = {row.facts["trial"]: row for row in _rows(db, mirror, studies, rest, named, split)}
-    kinds = kinds_of(studies, [row.facts for row in rows.values()])
-    lineage_of = _lineages(rows, sorted(named))
-    return [
-        ComparedTrial(
-            trial=trial,
-            lineage=lineage_of(trial),
-            seed=row.seed,
-            corpus=row.facts["corpus"] or "",
-            metric=row.metric,
-            loss=row.loss,
-            study=row.facts["study"] or "",
-            sources=row.facts["sources"] or "",
-            kind=kinds[trial],
-        )
-        for trial, row in rows.items()
-        if row.is_paired(split, rows)
-    ]
+    metrics = {study["study_key"]: metric_of(study) for study in studies}
+    columns = {key: {m.key(split): column_of(m.key(split))} for key, m in metrics.items()}
+    # A metric that no trial has reported has no column.
+    numbers = {name for of in columns.values() for name in of.values()}.intersection(
+        map(str.lower, mirror.manifest.numbers)
+    )
+    rows = {row["trial"]: row for row in _rows(db, rest, named, numbers)}
+    kinds, lineage_of = kinds_of(studies, [*rows.values()]), lineages(rows, sorted(named))
+    fates: dict[str, str] = {}
+    found: list[tuple[str, Metric, float | None]] = []
+    for trial, row in rows.items():
+        metric = metrics.get(row["study_key"], PERPLEXITY)
+        result = result_of(columns.get(row["study_key"], {}), row)
+        fates[trial] = result.fate(metric)
+        found.append((trial, metric, result.loss(metric, split)))
+    trials: dict[str, list[Trial]] = {}
+    for trial, metric, loss in found:
+        row = rows[trial]
+        lost = _is_lost(trial, rows, fates) and (split == "valid" or row["reads_test"])
+        if (lost or loss is not None) and row["stage"] != StageName.MEASURE:
+            one = Trial(row, metric, loss, lineage_of(trial))
+            trials.setdefault(kinds[trial], []).append(one)
+    return trials
 
 
-class _Row(NamedTuple):
-    """A trial as it is stored."""
-
-    own: str
-    unnamed: list[tuple[bool, bool, list[str | None]]]
-    named: list[str | None]
-    facts: Mapping[str, Any]
-    metric: Metric
-    result: Result
-    loss: float | None
-
-    @property
-    def seed(self) -> str:
-        seed = self.facts["seed"]
-        return "" if seed is None else str(seed)
-
-    def is_paired(self, split: str, rows: Mapping[str, _Row]) -> bool:
-        """Return whether the trial has a loss of its own on the split, or has none only because
-        it was lost. `rows`: every trial."""
-        if self.facts["stage"] == StageName.MEASURE:
-            return False
-        if self.is_lost(rows):
-            return split == "valid" or bool(self.facts["reads_test"])
-        return self.loss is not None
-
-    def is_lost(self, rows: Mapping[str, _Row]) -> bool:
-        """Return whether the trial was lost, or one that it builds on."""
-        fate = self.result.fate(self.metric)
-        if fate != Status.FAILED:
-            return fate in LOST
-        return any(
-            parent in rows and rows[parent].is_lost(rows) for parent in parents_of(self.facts)
-        )
+def _is_lost(trial: str, rows: Mapping[str, Row], fates: Mapping[str, str]) -> bool:
+    """Return whether the trial was lost, or one that it builds on."""
+    if fates[trial] != Status.FAILED:
+        return fates[trial] in LOST
+    parents = (parent for parent in parents_of(rows[trial]) if parent in rows)
+    return any(_is_lost(parent, rows, fates) for parent in parents)
 
 
 def _rows(
-    db: Any,
-    mirror: Mirror,
-    studies: Iterable[Mapping[str, Any]],
-    rest: list[str],
-    named: set[str],
-    split: str,
-) -> Iterator[_Row]:
-    """Every trial with its result in the metric of its study, if the study is recorded."""
+    db: Any, rest: Sequence[str], named: set[str], numbers: Iterable[str]
+) -> Iterator[dict[str, Any]]:
+    """Every trial's facts and numbers, with what it is compared by."""
     partly = _partly_named(named, rest)
     aside = {column for unnamed, _ in partly for column in unnamed}
-    # The seed pairs trials, and is no setting.
-    own = _hash([*(n for n in PLACE if n != "seed"), *(c for c in rest if c not in aside)])
-    asked = [own, f"[{', '.join(_unnamed(*columns) for columns in partly)}]", _texts(sorted(named))]
-    metrics = {study["study_key"]: metric_of(study) for study in studies}
-    columns = {key: {m.key(split): column_of(m.key(split))} for key, m in metrics.items()}
-    wanted = {column for of_study in columns.values() for column in of_study.values()}
-    # A metric that no trial has reported has no column.
-    numbers = wanted.intersection(map(str.lower, mirror.manifest.numbers))
+    compared_by = {
+        OWN: _hash([*PLACE, *(c for c in rest if c not in aside)]),
+        UNNAMED: f"[{', '.join(_unnamed(*columns) for columns in partly)}]",
+        NAMED: _texts(sorted(named)),
+    }
     facts = list(dict.fromkeys((*FACTS, *numbers)))
-    query = f"SELECT {', '.join([*asked, *map(quoted, facts)])} FROM _trials ORDER BY trial"
-    for setting, unnamed, values, *shown in db.execute(query).fetchall():
-        row = dict(zip(facts, shown, strict=True))
-        key = row["study_key"]
-        result, metric = result_of(columns.get(key, {}), row), metrics.get(key, PERPLEXITY)
-        yield _Row(setting, unnamed, values, row, metric, result, result.loss(metric, split))
+    asked = ", ".join([*compared_by.values(), *map(quoted, facts)])
+    names = [*compared_by, *facts]
+    for row in db.execute(f"SELECT {asked} FROM _trials ORDER BY trial").fetchall():
+        yield dict(zip(names, row, strict=True))
 
 
 def _partly_named(named: set[str], rest: Sequence[str]) -> list[tuple[list[str], list[str]]]:
@@ -301,41 +248,3 @@ def _hash(columns: Sequence[str]) -> str:
 def _texts(columns: Iterable[str]) -> str:
     """SQL for columns' values as text, null where one is not set."""
     return f"[{', '.join(f'CAST({quoted(name)} AS VARCHAR)' for name in columns)}]"
-
-
-def _lineages(rows: Mapping[str, _Row], named: Sequence[str]) -> Callable[[str], Lineage]:
-    """The lineage of a trial, by its id; `named` are the fields of which rows have the values."""
-
-    @cache
-    def lineage_of(trial: str) -> Lineage:
-        if trial not in rows:  # never recorded: such a trial equals only itself
-            return Lineage(trial)
-        row = rows[trial]
-        ways = _ways(row.facts["computed_by"], row.facts["processes"])
-        unnamed = [Unnamed(there, inert, tuple(values)) for there, inert, values in row.unnamed]
-        own = tuple((n, v) for n, v in zip(named, row.named, strict=True) if v is not None)
-        if not row.facts["parents"]:
-            return Lineage(row.own, tuple(unnamed), (own,), ways)
-        variants: list[Variant] = [(own,)]
-        content, seeds = [row.own], []
-        for parent in row.facts["parents"].split(", "):
-            role, _, parent_id = parent.partition(":")
-            before = lineage_of(parent_id)
-            seeds += [rows[parent_id].seed if parent_id in rows else "", *before.seeds]
-            content.append(f"{role}:{before.setting}")
-            unnamed += before.unnamed
-            variants.append(before.variant)
-            ways |= before.computed_by
-        # Only a key; systems in FIPS mode refuse md5 for anything that has to be secure.
-        setting = hashlib.md5(json.dumps(content).encode(), usedforsecurity=False).hexdigest()
-        # A variant that stages share is named once.
-        variant = tuple(itertools.chain.from_iterable(dict.fromkeys(variants)))
-        return Lineage(setting, tuple(unnamed), variant, ways, tuple(seeds))
-
-    return lineage_of
-
-
-@cache
-def _ways(computed_by: str | None, processes: int | None) -> frozenset[str]:
-    entries = [journal.UNKNOWN] if computed_by is None else computed_by.split("; ")
-    return journal.ways(entries, processes)

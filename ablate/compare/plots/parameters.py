@@ -10,7 +10,6 @@ from ablate.compare.plots import chosen, style
 from ablate.compare.plots import figure as fig
 from ablate.compare.statistics.verdicts import declared, published_cells
 from ablate.config.metrics import Metric
-from ablate.store.study_record import StudyRecord
 
 FAR = 4  # times the median, or its distance from the best: points beyond are labels only
 MOST_ARMS = 40  # labels at the side
@@ -89,15 +88,16 @@ def _judged(judged: Judged) -> list[tuple[papers.Cell, str]]:
     corpus = papers.corpus_name(record.corpus, record.level)
     cells = published_cells(record, judged.split, judged.metric)
     placed = [cell for cell in cells if cell.corpus == corpus and cell.parameters]
-    return [(cell, _why_not(record, cell, judged.split)) for cell in placed]
+    return [(cell, _why_not(judged, cell)) for cell in placed]
 
 
-def _why_not(record: StudyRecord, cell: papers.Cell, split: str) -> str:
+def _why_not(judged: Judged, cell: papers.Cell) -> str:
     """The reason not to compare a published cell with any of its arms; empty if one arm may be.
 
     A cell without an arm has its own reason.
     """
-    arms = [arm.name for arm in record.arms if arm.published.get(split) == cell.value]
+    record = judged.record
+    arms = [arm.name for arm in record.arms if arm.published.get(judged.split) == cell.value]
     reasons = [declared(record, arm, [cell]) for arm in arms] or [cell.not_comparable]
     return reasons[0] if all(reasons) else ""
 

@@ -14,19 +14,16 @@ from ablate.compare.text.figures import changed
 from ablate.config.metrics import Metric
 from ablate.results.spread import mean
 from ablate.store.journal import Journal
-from ablate.store.study_record import StudyRecord
 
 SHARE = 0.25  # of the difference
 MOST_NAMED = 4  # arms in the note
 VALID = "valid"
 
 
-def note(
-    record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
-) -> Iterator[str]:
+def note(found: Iterable[Unsettled], metric: Metric) -> Iterator[str]:
     """The compared arms whose last epochs, and their base's, improved by much of the difference."""
-    told, metric = [], record.metric
-    for each in unsettled(record, arms, journals):
+    told = []
+    for each in found:
         own, other = _named(each.arm, metric, each.own), _named(each.other, metric, each.theirs)
         told.append(f"{own}, {other}; their difference is {_shown(metric, each.apart)}")
     if told:
@@ -47,12 +44,13 @@ class Unsettled(NamedTuple):
 
 
 def unsettled(
-    record: StudyRecord, arms: Iterable[ArmSummary], journals: Mapping[str, Journal]
+    arms: Iterable[ArmSummary], journals: Mapping[str, Journal], metric: Metric
 ) -> Iterator[Unsettled]:
     """The compared arms whose last epochs, and their base's, improved by much of the difference."""
-    by_name, metric = {arm.name: arm for arm in arms}, record.metric
+    by_name = {arm.name: arm for arm in arms}
+    base = next((name for name, arm in by_name.items() if arm.is_base), "")
     for arm in by_name.values():
-        other = by_name.get(arm.against or record.base_arm)
+        other = by_name.get(arm.against or base)
         if arm.comparison is None or other is None:
             continue
         own, theirs = (last_epoch(each, journals, metric) for each in (arm, other))

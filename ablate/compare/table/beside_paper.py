@@ -21,7 +21,6 @@ from ablate.compare.text.figures import NONE, count
 from ablate.config.metrics import SPLIT, Metric
 from ablate.results.arm import Measured
 from ablate.results.verdict import not_comparable
-from ablate.store.study_record import StudyRecord
 
 ONE_RUN = (
     "The paper's difference is of one run of each arm: it is within one run of ours, if one more "
@@ -93,11 +92,12 @@ def _row(
 def _level(judged: Judged, arm: str, metric: Metric, split: str, published: float) -> str:
     if judged.record.published_scale:
         return judged.verdicts.get((arm, metric.name, split), NONE)
-    return another_scale(judged.record, metric, split, published)
+    return _another_scale(judged, metric, split, published)
 
 
-def another_scale(record: StudyRecord, metric: Metric, split: str, published: float) -> str:
+def _another_scale(judged: Judged, metric: Metric, split: str, published: float) -> str:
     """Why a level at a scale that is not the paper's is not comparable."""
+    record = judged.record
     cells = [c for c in published_cells(record, split, metric) if c.value == published]
     theirs = {papers.trained_on(cell.corpus)[0] for cell in cells}
     own = papers.corpus_name(record.corpus, record.level)

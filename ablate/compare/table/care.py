@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ablate.compare.judged import Judged
-from ablate.compare.statistics import computed
 from ablate.compare.statistics.claims import Claim, claims
-from ablate.compare.statistics.settling import unsettled
 from ablate.compare.table import notes
 from ablate.compare.table.costs import APART, compared_with, cost_ratio
 from ablate.compare.table.rows import ArmSummary
@@ -39,7 +37,7 @@ def changed_or_lost(judged: Judged) -> Iterator[str]:
     if kept is not None and not kept.is_whole:
         said = [str(kept).rstrip(".")]
     yield from (f"{_sentence(each)[:-1]}{'' if looks.as_planned else holds}." for each in said)
-    yield from map(_sentence, notes.other_seeds(record))
+    yield from map(_sentence, notes.other_seeds(judged))
 
 
 def _sentence(text: str) -> str:
@@ -125,7 +123,7 @@ def _range(low: str, high: str) -> str:
 
 def _unsettled(judged: Judged) -> Iterator[str]:
     compared = [arm for arm in judged.arms if arm.comparison]
-    open_ = [each.arm.name for each in unsettled(judged.record, judged.arms, judged.journals)]
+    open_ = [each.arm.name for each in judged.unsettled]
     if open_:
         who = "every arm" if len(open_) == len(compared) > 1 else named(open_, 3)
         its = "its" if len(open_) == 1 or who == "every arm" else "their"
@@ -144,7 +142,7 @@ def _after_others(judged: Judged) -> Iterator[str]:
 
 
 def _computed(judged: Judged) -> Iterator[str]:
-    if any(computed.note(judged.record, judged.arms, judged.journals)):
+    if judged.not_alike:
         yield "some pairs were not computed alike"
 
 

@@ -16,6 +16,7 @@ from ablate.compare.table.rows import Effect
 from ablate.compare.table.settings import found_by_searches
 from ablate.compare.table.wins import about_wins
 from ablate.compare.text.figures import changed
+from ablate.results.settings import row_names
 from ablate.store.replication import plural
 
 
@@ -25,7 +26,7 @@ def full_table(
     """A row for each arm; below it effects, published numbers, and the study's other scales."""
     parts = (
         _effects(summary),
-        found_by_searches(summary.record, summary.found),
+        found_by_searches(summary.found, row_names(summary.record)),
     )
     further = [table for table in parts if table is not None]
     if beside := [*beside_paper(summary)]:

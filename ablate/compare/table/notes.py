@@ -21,7 +21,6 @@ from ablate.results.arm import EnsembleResult
 from ablate.results.result import RAISED
 from ablate.results.sizes import shown_size
 from ablate.store.replication import MIN_PAIRS, counted, plural
-from ablate.store.study_record import StudyRecord
 
 _WITHHELD = {
     "to run": "some of its trials or {other}'s are still to run",
@@ -55,14 +54,15 @@ def settings(summary: Judged) -> Iterable[str]:
     if record.imported:
         yield f"imported from {record.imported}"
     yield f"{repeated(summary)} · base arm {record.base_arm} · {summary.unit}{best}"
-    yield from filter(None, [str(summary.looks), *other_seeds(record)])
+    yield from filter(None, [str(summary.looks), *other_seeds(summary)])
     tokens = _range([arm.tokens for arm in summary.arms if arm.trials and not arm.together])
     if tokens:
         yield f"trained on {tokens} tokens a seed · {duration(summary.seconds)} of training in all"
 
 
-def other_seeds(record: StudyRecord) -> Iterable[str]:
+def other_seeds(summary: Judged) -> Iterable[str]:
     """The looks at other seeds that this study was run with before."""
+    record = summary.record
     others = _grouped(
         (str(look.first_seed), str(look.num))
         for look in record.made

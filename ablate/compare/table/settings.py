@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ablate.compare.formats import Column, Table, for_people
 from ablate.compare.text.figures import NONE
-from ablate.results.settings import Found, row_names
+from ablate.results.settings import Found
 from ablate.store.journal import Journal
 from ablate.store.replication import counted
 from ablate.store.study_record import ArmRecord, StudyRecord
@@ -25,8 +25,11 @@ class _Winner(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def found_by_searches(record: StudyRecord, found: Found) -> Table | None:
-    """A row for each row of the search space, a column for each winner; None without a winner."""
+def found_by_searches(found: Found, names: Mapping[str, str]) -> Table | None:
+    """A row for each row of the search space, a column for each winner; None without a winner.
+
+    `names` are those of the search space's rows, by field.
+    """
     winners = [
         _Winner(arm, repeat, settings)
         for arm, by_repeat in found.items()
@@ -35,7 +38,6 @@ def found_by_searches(record: StudyRecord, found: Found) -> Table | None:
     fields = dict.fromkeys(field for winner in winners for field in winner.settings)
     if not fields:
         return None
-    names = row_names(record)
     columns = [Column("setting", lambda field: names.get(field, field), left=True)]
     return for_people(
         [*columns, *(_column(winner, found) for winner in winners)],

@@ -15,7 +15,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from ablate.config.tasks import MAIN, Kind
 from ablate.redaction import names_a_secret
 from ablate.trial.provenance import syntax
 from ablate.trial.provenance.imported import Found, is_own
-from ablate.trial.provenance.opened import digest_of
+from ablate.trial.provenance.opened import Opened, digest_of
 from ablate.trial.user.user_code import times_executed
 
 Closure = dict[str, dict[str, Any]]
@@ -78,6 +78,27 @@ def closure(trial: Trial, read: Callable[[Path], syntax.Code] = syntax.read) -> 
     parts = (found.code, packages, named, variables, values)
     every = zip((CODE, PACKAGES, FILES, VARIABLES, VALUES), parts, strict=True)
     return {name: dict(part) for name, part in every if part}
+
+
+def with_opened(known: Mapping[str, Mapping[str, Any]], opened: Opened) -> Closure:
+    """A closure with the files that a trial has opened: without its outputs."""
+    code, files = opened.digests()
+    named, written = {**files, **known.get(FILES, {})}, opened.written
+    every = {
+        # The digest of a module is that of when it was loaded.
+        CODE: {**_unknown(code, known.get(CODE, {})), **known.get(CODE, {})},
+        FILES: {name: each for name, each in named.items() if name not in written},
+    }
+    return {name: dict(part) for name, part in {**known, **every}.items() if part}
+
+
+def _unknown(code: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
+    """The files of code that are not known under a shorter name."""
+    return {
+        name: digest
+        for name, digest in code.items()
+        if not any(f"/{name}".endswith(f"/{own}") and known[own] == digest for own in known)
+    }
 
 
 def first_seen(file: Path) -> syntax.Code:

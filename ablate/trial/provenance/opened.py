@@ -1,10 +1,10 @@
 """The files beside a study that a trial opens to read, as Python's audit hooks tell.
 
-Only files that this process opens by Python's own means are noticed: no child process's, and none
-that a library opens in C.
+Noticed are files that Python opens by its own means, and none that a library opens in C: in this
+process, in its forks, and in the commands of tasks, whose Pythons write notes (`in_children`).
 
-What a process has read, its later trials may find in memory: a module with its constants, a table
-that a function keeps. So a file counts for all of them, as it was when it was read.
+What this process has read, its later trials may find in memory: a module with its constants, a
+table that a function keeps. So a file counts for all of them, as it was when it was read.
 """
 
 from __future__ import annotations
@@ -14,20 +14,29 @@ import hashlib
 import importlib.util
 import os
 import sys
+import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ablate.config.contents import digest_of_contents
 from ablate.trial.provenance import syntax
+from ablate.trial.provenance.in_children.sitecustomize import (
+    LIBRARIES,
+    MOST_FILES,
+    Notes,
+    hear,
+    path_of,
+    writes,
+)
+from ablate.trial.provenance.noted import Note, NotesFile
 
-LIBRARIES = {"site-packages", "dist-packages"}  # of this environment, and of those around it
 WHOLE = 64_000_000  # bytes of the largest file that is hashed whole
 PIECE = 1_000_000  # bytes at both ends of a larger one
-MOST_FILES = 200  # of a folder, that are recorded one by one
+EDITED = "edited after it was read"  # for the digest of contents that nobody has any more
 
-_listening: Opened | None = None
+_listening: Opened | Notes | None = None  # in a fork, notes for its parent
 _is_hooked = False
 _in_memory: dict[str, str] = {}  # file that this process has read -> its digest then
 
@@ -43,9 +52,12 @@ class Opened:
         self._folders = tuple(f"{folder}{os.sep}" for folder in folders)
         self._apart = tuple(f"{folder}{os.sep}" for folder in apart)
         self._only_data = only_data
-        self._read, self._written = set[str](), set[str]()
+        self._began = time.time_ns()
+        self._read: dict[str, Note] = {}  # since the last look
+        self._written = set[str]()
         self._known, self._num = set[str](), Counter[str]()  # what was looked at, by folder
         self._digests: dict[str, str] = {}  # as each file was when it was read
+        self.notes = NotesFile(self._folders)
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -56,6 +68,7 @@ class Opened:
             return
         if not _is_hooked:  # a hook stays for ever, and does nothing outside such blocks
             sys.addaudithook(_hear)
+            os.register_at_fork(before=of_children, after_in_child=_in_fork)
             _is_hooked = True
         outer, _listening = _listening, self
         try:
@@ -66,12 +79,13 @@ class Opened:
 
     def take_in(self, path: Any, mode: Any, flags: Any) -> None:
         """Note one opening. What is written, at any time, is no input."""
-        if isinstance(path, int) or path is None:
+        name = path_of(path)
+        if not name or not self._is_beside(name):
             return
-        name = os.path.abspath(os.fsdecode(path))
-        if self._is_beside(name):
-            reads = mode.startswith("r") and "+" not in mode if mode else not _writes(flags)
-            (self._read if reads else self._written).add(name)
+        if writes(mode, flags):
+            self._written.add(name)
+        elif name not in self._read:
+            self._read[name] = Note(name, False, os.stat(name).st_mtime_ns)
 
     def digests(self) -> tuple[dict[str, str], dict[str, str]]:
         """The digests of the files of code, and of all others, by their paths beside the study. A
@@ -89,22 +103,40 @@ class Opened:
                 data[f"{name}/" if path == folder else name] = digest
         return code, data
 
+    @property
+    def written(self) -> set[str]:
+        """The files that were written, by their paths beside the study."""
+        return {*map(self._name, self._written)}
+
     def _keep(self) -> None:
-        """Keep the digests of what was read, for this process's later trials too."""
+        """Keep the digests of what was read; in memory, for this process's later trials too."""
         for path in self._written:
             _in_memory.pop(path, None)
-        for path in {_source(path) for path in self._read - self._written} - self._known:
-            self._known.add(path)
-            if self._counts(path):
-                folder = f"{os.path.dirname(path)}{os.sep}"
-                self._num[folder] += 1
-                is_one_of_many = self._num[folder] > MOST_FILES and not path.endswith(".py")
-                self._take(folder if is_one_of_many else path)
+        for note in list(self._read.values()):
+            self._look(note, is_own=True)
         self._read.clear()
+        of_others = [note for note in self.notes.new() if self._is_beside(note.path)]
+        self._written |= {note.path for note in of_others if note.is_written}
+        for note in of_others:
+            self._look(note, is_own=False)
 
-    def _take(self, path: str) -> None:
-        if path not in self._digests:
-            self._digests[path] = _in_memory[path] = digest_of(Path(path))
+    def _look(self, note: Note, is_own: bool) -> None:
+        path = _source(note.path)
+        if path in self._known or path in self._written:
+            return
+        self._known.add(path)
+        is_code = path.endswith(".py")
+        is_output = note.changed >= self._began and not is_code
+        if is_output or not self._counts(path):
+            return
+        folder = f"{os.path.dirname(path)}{os.sep}"
+        self._num[folder] += 1
+        name = folder if self._num[folder] > MOST_FILES and not is_code else path
+        if name not in self._digests:
+            is_edited = name == note.path and os.stat(name).st_mtime_ns != note.changed
+            self._digests[name] = EDITED if is_edited else digest_of(Path(name))
+            if is_own:
+                _in_memory[name] = self._digests[name]
 
     def _counts(self, path: str) -> bool:
         is_left_out = self._only_data and path.endswith(".py")
@@ -132,14 +164,23 @@ def loading(folder: Path) -> Iterator[None]:
         yield
 
 
-def _writes(flags: Any) -> bool:
-    return not isinstance(flags, int) or flags & os.O_ACCMODE != os.O_RDONLY
+def of_children() -> Mapping[str, str]:
+    """Variables of a process that the trial's own code starts, with which its files are noted."""
+    if isinstance(_listening, Opened):
+        with contextlib.suppress(OSError):
+            return _listening.notes.environment()
+    return {}
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _listening is not None:
-        with contextlib.suppress(Exception):  # whatever happens here, the user's program goes on
-            _listening.take_in(*arguments)
+    if _listening is not None:
+        hear(_listening, event, arguments)
+
+
+def _in_fork() -> None:
+    global _listening
+    if isinstance(_listening, Opened):
+        _listening = _listening.notes.of_fork()
 
 
 def _source(path: str) -> str:

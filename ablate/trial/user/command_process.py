@@ -19,6 +19,7 @@ from typing import Any
 
 from ablate.config.metrics import Metric
 from ablate.errors import TrialError
+from ablate.trial.provenance.opened import of_children
 from ablate.trial.user.function import unmet
 from ablate.trial.user.script_numbers import Epochs, Reads
 
@@ -107,7 +108,8 @@ class CommandProcess:
             return subprocess.Popen(
                 self.arguments,
                 cwd=self.folder,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},  # epochs arrive when they end
+                # Epochs arrive when they end.
+                env={**os.environ, **of_children(), "PYTHONUNBUFFERED": "1"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

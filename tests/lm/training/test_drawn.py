@@ -92,7 +92,7 @@ def ended(trial: Trial, store: Store, data: str, stop: int | None = None) -> jou
     """Run the trial to its end; after `stop` windows it is saved, and resumed elsewhere."""
     run = TrialRun(trial, store, data)
     for number in range(1000):
-        if run.advance(0).done:
+        if run.advance(0):
             return run.journal
         if number == stop:
             run.save()

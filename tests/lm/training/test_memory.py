@@ -50,10 +50,10 @@ def test_what_is_remembered_goes_on_from_a_checkpoint_to_the_same_bits(tmp_path,
     digest = corpus_digest(config.corpus, data)
     trial = make_trial(config, values={**VALUES, **more}, seed=1, corpus_digest=digest)
     whole, cut = (TrialRun(trial, Store(tmp_path / name), data) for name in ("whole", "cut"))
-    while not whole.advance(60).done:
+    while not whole.advance(60):
         pass
     assert whole.journal.status == Status.COMPLETED, whole.journal.outcome
-    while not cut.advance(0.0).done:  # one update
+    while not cut.advance(0.0):  # one update
         cut.save()
         cut = TrialRun(trial, Store(tmp_path / "cut"), data)
     assert cut.journal.outcome.digest == whole.journal.outcome.digest

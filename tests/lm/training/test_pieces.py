@@ -136,11 +136,11 @@ def test_a_killed_trial_takes_no_sample_twice(judged, monkeypatch):
     expected, taken[:] = list(taken), []
     running = judged.run()
     while len(taken) < SAMPLES - 1:
-        assert not running.advance(-1).done
+        assert not running.advance(-1)
     running.save()
     running = judged.run()  # the other is gone
     assert journals.read(judged.place.store, judged.trial.id).outcome is None
-    while not running.advance(-1).done:
+    while not running.advance(-1):
         pass
     assert taken == expected and len(expected) == 2 * SAMPLES
     outcome = journals.read(judged.place.store, judged.trial.id).outcome
@@ -153,7 +153,7 @@ def test_it_says_how_long_it_took_in_all_its_attempts(judged, monkeypatch):
     monkeypatch.setattr(evaluation, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
     assert Evaluation(judged.trial, judged.place).conclude().seconds == 1
     slices, running = 1, judged.run()
-    while not running.advance(-1).done:
+    while not running.advance(-1):
         slices += 1
         if slices == 5:
             running.save()

@@ -65,7 +65,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, data):
     store = Store(tmp_path / "cut")
     for _ in range(200):
         run = TrialRun(trial, store, data)
-        if run.advance(0.0).done:  # one update
+        if run.advance(0.0):  # one update
             break
         run.save()
     assert run.journal.outcome.digest == whole.outcome.digest

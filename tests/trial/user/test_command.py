@@ -8,6 +8,7 @@ import random
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -98,7 +99,7 @@ def run_command(
     trial = make_trial(resolve(values), values=values, seed=3, corpus_digest="", reads_test=True)
     store, deadline = Store(str(folder / "store")), time.time() + seconds
     going = TrialRun(trial, store, "data")
-    while not going.advance(seconds=1).done:
+    while not going.advance(seconds=1):
         assert time.time() < deadline
         if len(going.journal.epochs) == cut_after:
             going.save()
@@ -113,6 +114,25 @@ def test_a_script_that_nobody_touched_is_compared(folder, workspace):
     expected = 0.1 + 0.1 * sum(draws) / 3 / 100  # what the script's test line adds up to
     assert high.verdict == "better" and round(high.delta - expected, 9) == 0
     assert len(set(summary.arm("low").values.values())) == 3, "each seed its own luck"
+
+
+def test_what_its_script_reads_is_on_record_and_what_it_writes_is_not(folder):
+    (folder / "data.csv").write_text("1")
+    (folder / "log.txt").write_text("of an earlier run")
+    (folder / "extra.py").write_text("A = 1\n")
+    script = """
+    import json, sys
+    open(sys.argv[1], "a").write(open("data.csv").read())
+    __import__("ex" + "tra")
+    print(json.dumps({"valid_accuracy": 0.5}))
+    open("late.csv").read()
+    print(json.dumps({"test_accuracy": 0.5}))
+    """
+    (folder / "late.csv").write_text("1")
+    (folder / "train.py").write_text(textwrap.dedent(script))
+    closure = run_command("python train.py log.txt {seed}", folder).last_attempt.closure
+    assert {*closure["files"]} == {"data.csv", "late.csv"}
+    assert {*closure["code"]} == {"own.py", "train.py", "extra.py"}
 
 
 def test_its_lines_are_epochs_and_the_result(folder):

@@ -50,7 +50,7 @@ def begin(function, store, *, seed=1, reads_test=True, metrics=ACCURACY):
 def run_trial(function, store, *, seed=1, reads_test=True, metrics=ACCURACY, cut_after=None):
     """Run the function as a trial; return its journal. `cut_after`: epochs before it is killed."""
     run = begin(function, store, seed=seed, reads_test=reads_test, metrics=metrics)
-    while not run.advance(seconds=1).done:
+    while not run.advance(seconds=1):
         if cut_after is not None and len(run.journal.epochs) == cut_after:
             run.save()
             return run_trial(function, store, seed=seed, reads_test=reads_test, metrics=metrics)
@@ -254,7 +254,7 @@ def test_a_function_reads_its_file_where_it_is_on_this_host(store, tmp_path):
     parcel = send_files(config.files.values(), store)
     (tmp_path / "words.txt").unlink()  # as on another host
     run = TrialRun(trial, store, "data", receive_files(parcel, store))
-    assert run.advance(1).done
+    assert run.advance(1)
     assert run.journal.outcome.metrics["valid_accuracy"] == 0.2, run.journal.outcome
     assert run.journal.config["share.words"] == str(tmp_path / "words.txt")
     assert len(run.journal.config["share.words contents"]) == 16

@@ -43,7 +43,7 @@ def started(function, store) -> TrialRun:
 
 def run_whole(function, store):
     run = started(function, store)
-    while not run.advance(seconds=5).done:
+    while not run.advance(seconds=5):
         pass
     return run.journal
 

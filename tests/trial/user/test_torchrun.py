@@ -44,7 +44,7 @@ def started(folder: Path, store: str) -> TrialRun:
 def ended(folder: Path, store: str, cut_after: int | None = None):
     """Return the journal of a trial, cut once after an epoch or not."""
     run = started(folder, store)
-    while not run.advance(seconds=1).done:
+    while not run.advance(seconds=1):
         if len(run.journal.epochs) == cut_after:
             run.save()
             return ended(folder, store)

@@ -29,7 +29,7 @@ def ended(name, folder, cut_after=None):
     values = {"task": name, f"{name}.dropout": 0.2, f"{name}.epochs": 3}
     trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
     run = TrialRun(trial, Store(str(folder)), "data")
-    while not run.advance(seconds=1).done:
+    while not run.advance(seconds=1):
         if len(run.journal.epochs) == cut_after:
             run.save()
             return ended(name, folder)

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 
 from ablate.compare.across import matched_table
-from ablate.compare.across.changes import ComparedTrial, Lineage, changes_of, common_of, groups_of
+from ablate.compare.across.changes import Trial, changes_of, common_of, groups_of
+from ablate.compare.across.lineage import Lineage
 from ablate.compare.across.matched import Exchange
 from ablate.compare.judged import Judged
 from ablate.config.metrics import PERPLEXITY
@@ -19,6 +20,7 @@ from tests.lab.calibration.tables import SMALL
 from tests.support.studies_by_hand import ByHand
 
 PART = 25  # of the draws, as tables: each takes milliseconds
+NOTHING_ELSE = {"corpus": "", "study": "one", "sources": ""}
 WHY = "ValueError: Input contains NaN."
 
 
@@ -58,14 +60,11 @@ def in_a_file(losses: list[list[float]], left: Collection[int]) -> bool:
 def in_pairs(losses: list[list[float]], left: Collection[int]) -> bool:
     """Return whether `compare --except` calls the side better whose lost seeds raised an error."""
     trials = [
-        ComparedTrial(
-            trial=f"{head}{seed}",
-            lineage=Lineage("one setting", variant=((("head", head),),)),
-            seed=str(seed),
-            corpus="",
-            metric=PERPLEXITY,
-            loss=loss if head == "base" or seed in left else None,
-            study="one",
+        Trial(
+            {"trial": f"{head}{seed}", "seed": seed, **NOTHING_ELSE},
+            PERPLEXITY,
+            loss if head == "base" or seed in left else None,
+            Lineage("one setting", variant=((("head", head),),)),
         )
         for head, of_head in zip(("base", "arm"), losses, strict=True)
         for seed, loss in enumerate(of_head)

@@ -1,0 +1,1 @@
+"""What Python finds first in the processes that a trial starts."""
