@@ -1,29 +1,22 @@
 #!/bin/sh
-# Prints k8s/components/digests/kustomization.yaml with the digests that the images of others have now.
+# Fill in the digest of Postgres' image, which no pod of overlays/kuberay and overlays/kueue starts
+# without, in k8s/components/images/kustomization.yaml:
 #
-#   sh k8s/find-digests.sh > digests.yaml
-#   mv digests.yaml k8s/components/digests/kustomization.yaml
+#   sh k8s/find-digests.sh
 #
-# It asks the registry through `docker buildx imagetools inspect`, which pulls nothing. A digest is that
-# of the list of all architectures. For a mirror: MIRROR=registry.example/ sh k8s/find-digests.sh
+# It asks the registry through skopeo, or else `docker buildx`; neither pulls anything. The digest is
+# that of the list of all architectures. A mirror's image: POSTGRES=registry.example/postgres:17-bookworm
 set -eu
-IMAGES='postgres:17-bookworm redis:7.2-bookworm chrislusf/seaweedfs:3.97'
-
-found=''
-for image in $IMAGES; do
-  digest=$(docker buildx imagetools inspect "${MIRROR-}$image" --format '{{.Manifest.Digest}}')
-  if ! printf '%s\n' "$digest" | grep -Eqx 'sha256:[0-9a-f]{64}'; then
-    echo "find-digests.sh: the registry gave no digest of ${MIRROR-}$image, but '$digest'." >&2
-    exit 1
-  fi
-  found="$found  - name: ${image%:*}  # ${image##*:}
-    digest: $digest
-"
-  if [ -n "${MIRROR-}" ]; then
-    found="$found    newName: $MIRROR${image%:*}
-"
-  fi
-done
-printf '%s\n' '# Written by k8s/find-digests.sh.' '---' \
-  'apiVersion: kustomize.config.k8s.io/v1alpha1' 'kind: Component' 'images:'
-printf '%s' "$found"
+image=${POSTGRES:-postgres:17-bookworm}
+file=$(dirname "$0")/components/images/kustomization.yaml
+if command -v skopeo > /dev/null; then
+  digest=$(skopeo inspect --format '{{.Digest}}' "docker://$image")
+else
+  digest=$(docker buildx imagetools inspect "$image" --format '{{.Manifest.Digest}}')
+fi
+if ! printf '%s\n' "$digest" | grep -Eqx 'sha256:[0-9a-f]{64}'; then
+  echo "find-digests.sh: the registry gave no digest of $image, but '$digest'." >&2
+  exit 1
+fi
+sed "/- name: postgres/,\$ {s|newName: .*|newName: ${image%:*}|; s|digest: .*|digest: $digest|}" "$file" > "$file.new"
+mv "$file.new" "$file"

@@ -1,4 +1,4 @@
-"""Run before MLflow starts, as often as it does: its databases, its bucket, its logins.
+"""Run before MLflow starts, as often as it does: its databases and its logins.
 
 UPGRADE=1 brings the records' tables up to this MLflow's version: back them up first.
 """
@@ -8,12 +8,11 @@ import os
 import subprocess
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import sqlalchemy
 from sqlalchemy.exc import OperationalError
 
-LOGINS = Path(os.environ.get("LOGINS", "/etc/logins/logins.json"))
+LOGINS = Path(os.environ.get("LOGINS", "/etc/mlflow/logins.json"))
 PATIENCE = float(os.environ.get("PATIENCE", "240"))  # seconds
 
 
@@ -29,23 +28,6 @@ def wait_for(url: str) -> None:
             if time.monotonic() > deadline:
                 raise SystemExit(f"no database at {engine.url!r}: {error.orig}") from None
             time.sleep(2)
-
-
-def make_bucket(place: str) -> None:
-    """Make the bucket unless it is there; one's own may be one that these keys cannot see."""
-    import boto3
-    from botocore.exceptions import ClientError
-
-    client = boto3.client("s3", endpoint_url=os.environ.get("MLFLOW_S3_ENDPOINT_URL"))
-    bucket = urlsplit(place).netloc
-    try:
-        client.head_bucket(Bucket=bucket)
-    except ClientError as error:
-        if error.response["Error"]["Code"] not in ("404", "NoSuchBucket"):
-            print(f"bucket {bucket}: {error}; taken to be there")
-            return
-        client.create_bucket(Bucket=bucket)
-        print(f"bucket {bucket} made")
 
 
 def make_logins(path: Path) -> None:
@@ -70,8 +52,6 @@ def main() -> None:
     wait_for(url)
     if os.environ.get("UPGRADE"):
         subprocess.run(["mlflow", "db", "upgrade", url], check=True)
-    if os.environ["ARTIFACTS"].startswith("s3://"):
-        make_bucket(os.environ["ARTIFACTS"])
     make_logins(LOGINS)
 
 

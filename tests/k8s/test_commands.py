@@ -1,4 +1,4 @@
-"""The commands inside the manifests, the image and the README exist."""
+"""The commands inside the manifests and the image exist, and the README's numbers are theirs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ablate import cli
 from ablate.commands import study
 from tests.support.manifests import (
     PLATFORMS,
-    QUEUED,
     ROOT,
     TREE,
     amount,
@@ -23,6 +22,7 @@ from tests.support.manifests import (
     of_administrators,
     of_kind,
     ray_specs,
+    together,
 )
 
 README = (TREE / "README.md").read_text()
@@ -34,15 +34,6 @@ def parsed(command: str) -> argparse.Namespace:
     words = shlex.split(command)
     assert words[0] == "ablate"
     return cli.parser(words[1]).parse_args(words[1:])
-
-
-def commands_of(text: str) -> list[str]:
-    """The `ablate ...` commands of a Markdown text's shell blocks, also those behind `--`."""
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    joined = "\n".join(blocks).replace("\\\n", " ")
-    lines = [line.split("  #")[0].strip() for line in joined.splitlines()]
-    found = [re.search(r"(?:^|-- )(ablate (?!study\s*$).*)", line) for line in lines]
-    return [match[1] for match in found if match]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -58,25 +49,13 @@ def test_entrypoint(platform: str) -> None:
         assert options.scale in load(file).scales
 
 
-def test_readme() -> None:
-    found = commands_of(README)
-    assert len(found) >= 4
-    for command in found:
-        parsed(command)
-
-
-def test_the_check_itself() -> None:
-    with pytest.raises(SystemExit):
-        parsed("ablate study x.py --wrokers 4")
-
-
 @pytest.mark.slow
 def test_mlflow_server() -> None:
     """Every option of the server's command is one of this MLflow's."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow's own, of what it imports
         from mlflow.cli import cli as mlflow
-    (server,) = of_kind(objects("cpu"), "Deployment")
+    (server,) = of_kind(objects("kuberay"), "Deployment")
     (container,) = server["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["mlflow"]
     command, *arguments = container["args"]
@@ -108,11 +87,18 @@ def test_quota_lets_it_run(platform: str) -> None:
         assert least[name] + most[name] + kept[name] <= amount(hard[name]), name
 
 
-@pytest.mark.parametrize("platform", QUEUED)
-def test_kueue_lets_it_run(platform: str) -> None:
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_readme_says_what_is_asked_for(platform: str) -> None:
+    asked_for = asked(together(platform), 0)
+    row = next(line for line in README.splitlines() if f"| `k8s/overlays/{platform}`" in line)
+    cpus, gibibytes = (f"{asked_for[f'requests.{name}']:g}" for name in ("cpu", "memory"))
+    assert f"| {cpus} CPUs, {gibibytes} GiB" in row
+
+
+def test_kueue_lets_it_run() -> None:
     (queue,) = of_kind(of_administrators(), "ClusterQueue")
     (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
-    most = asked(objects(f"{platform}/study"), 1)
+    most = asked(objects("kueue/study"), 1)
     for each in flavor["resources"]:
         assert most[f"requests.{each['name']}"] <= amount(each["nominalQuota"])
 

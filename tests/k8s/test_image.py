@@ -1,13 +1,19 @@
-"""The build stage of `k8s/Dockerfile` copies all that pip needs; `make test-image` builds it."""
+"""`k8s/Dockerfile` copies all that pip needs, and `k8s/image.sh` makes the same image.
+
+`make test-image` builds the one, and `make test-node` runs pods of the other.
+"""
 
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+import pytest
 
 from tests.support.places import ROOT
 
@@ -51,3 +57,46 @@ def test_the_context_holds_all_that_the_dockerfile_copies():
     shown = {line[1:] for line in ignored if line.startswith("!")}
     sources = {name for stage in ("build", "cpu") for words in copied(stage) for name in words[:-1]}
     assert sources <= shown
+
+
+# What both say in the same words: the user, the folders, pip's environment, the extras of ablate.
+SHARED = (
+    r"groupadd [^&\n]*\w",
+    r"useradd [^&\n]*\w",
+    r"install --directory [^&\n]*\w",
+    r"-m venv /\S+",
+    r"--constraint \S+",
+    r"\[[a-z,]+\](?=')",
+)
+
+
+def read(name: str) -> str:
+    """The text of one of the two, with each command on a line."""
+    return (ROOT / "k8s" / name).read_text().replace("\\\n", " ")
+
+
+@pytest.mark.parametrize("pattern", SHARED)
+def test_both_images_are_made_by_the_same(pattern: str) -> None:
+    docker, script = (set(re.findall(pattern, read(name))) for name in ("Dockerfile", "image.sh"))
+    assert docker == script != set()
+
+
+def test_the_script_installs_the_dockerfiles_packages_and_studies() -> None:
+    [of_docker] = re.findall(r"--no-install-recommends ([^&]*)&&", read("Dockerfile"))
+    [of_script] = re.findall(r"--include=(\S+) bookworm", read("image.sh"))
+    assert set(of_docker.split()) <= set(of_script.split(","))
+    assert copied("cpu") == [("studies", "studies")]  # to /opt/ablate
+    assert 'cp -R studies "$root/opt/ablate/"' in read("image.sh")
+
+
+def test_the_packed_image_has_the_dockerfiles_settings() -> None:
+    settings = runpy.run_path(str(ROOT / "k8s" / "pack_image.py"))["settings"]
+    found = settings((ROOT / "k8s" / "Dockerfile").read_text())
+    stage = read("Dockerfile").split("FROM ")[2]
+    [variables] = re.findall(r"^ENV (.*)$", stage, re.M)
+    assert {each.partition("=")[0] for each in found["Env"]} == set(
+        re.findall(r"(\w+)=", variables)
+    )
+    assert found["Env"][0].startswith("PATH=/opt/venv/bin:/usr") and "HOME=/work" in found["Env"]
+    assert found["User"] == "1000:1000" and found["WorkingDir"] == "/opt/ablate"
+    assert found["Cmd"] == ["ablate", "doctor"] and "ENTRYPOINT" not in stage

@@ -5,8 +5,7 @@ Restated from sources under Apache-2.0 that no test here can run, as read on 202
 - KubeRay, ray-operator/controllers/ray/utils/validation.go, with the fields of 1.7
   (`validateDeletionConfiguration` and what it calls), and its feature gates of the same age:
   RayJobDeletionPolicy is on by default since 1.6. preRunningDeadlineSeconds has no gate.
-- Kueue, pkg/controller/jobs/rayjob/rayjob_webhook.go and pkg/controller/jobs/raycluster; its
-  feature gate ElasticJobsViaWorkloadSlices is on by default since 0.18.
+- Kueue, pkg/controller/jobs/rayjob/rayjob_webhook.go and pkg/controller/jobs/raycluster.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tests.support.manifests import RENDERED, objects
 STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
 STATUSES = {"jobStatus", "jobDeploymentStatus"}
 PARTS = ("DeleteWorkers", "DeleteCluster", "DeleteSelf")  # each goes no earlier than the one before
-QUEUE, SLICES = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/elastic-job"
+QUEUE, TTL = "kueue.x-k8s.io/queue-name", "ttlSecondsAfterFinished"
 MINUTE, DAY, WEEK = 60, 86400, 604800
 
 
@@ -54,23 +53,21 @@ def in_order(found: Mapping[tuple[str, str], int]) -> bool:
 def checks(job: Mapping[str, Any]) -> dict[str, object]:
     """Each reason for which KubeRay or Kueue would refuse a job -> whether it does."""
     spec, found = job["spec"], times(job)
-    strategy, metadata = spec.get("deletionStrategy", {}), job["metadata"]
+    strategy = spec.get("deletionStrategy", {})
     rules, shutdown = strategy.get("deletionRules", []), spec.get("shutdownAfterJobFinishes", False)
     scaled = spec["rayClusterSpec"].get("enableInTreeAutoscaling", False)
-    queued = QUEUE in metadata.get("labels", {})
+    queued = QUEUE in job["metadata"]["labels"]
     return {
         "rules beside shutdownAfterJobFinishes": rules and shutdown,
         "rules beside onSuccess": rules and len(strategy) > 1,
         "an empty strategy": "deletionStrategy" in spec and len(strategy) == 0,
-        "seconds that nothing uses": spec.get("ttlSecondsAfterFinished", 0) > 0 and not shutdown,
+        "seconds that nothing uses": spec.get(TTL, 0) > 0 and not shutdown,
         "not one status": any(len(STATUSES & set(rule["condition"])) != 1 for rule in rules),
         "one rule twice": len(found) != len(rules),
         "the whole before its part": not in_order(found),
         "DeleteWorkers beside the autoscaler": scaled and "DeleteWorkers" in {p for _, p in found},
         "queued without shutdownAfterJobFinishes": queued and not shutdown,
-        "queued with an autoscaler and without slices": queued
-        and scaled
-        and metadata.get("annotations", {}).get(SLICES) != "true",
+        "queued with an autoscaler": queued and scaled,
     }
 
 
@@ -92,38 +89,40 @@ def change_rules(change: Callable[[list[Any]], object]) -> Callable[[Any], objec
 WORKERS = {"condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": 0}, "policy": "DeleteWorkers"}
 WRONG: dict[str, tuple[str, Callable[[Any], object]]] = {
     "rules beside shutdownAfterJobFinishes": (
-        "cpu",
+        "kuberay",
         lambda job: job["spec"].update(shutdownAfterJobFinishes=True),
     ),
     "rules beside onSuccess": (
-        "cpu",
+        "kuberay",
         lambda job: job["spec"]["deletionStrategy"].update(onSuccess={"policy": "DeleteSelf"}),
     ),
-    "an empty strategy": ("gpu", lambda job: job["spec"].update(deletionStrategy={})),
-    "seconds that nothing uses": ("gpu", lambda job: job["spec"].update(ttlSecondsAfterFinished=9)),
+    "an empty strategy": ("kuberay", lambda job: job["spec"].update(deletionStrategy={})),
+    "seconds that nothing uses": (
+        "kuberay",
+        lambda job: job["spec"].update(ttlSecondsAfterFinished=9),
+    ),
     "not one status": (
-        "cpu",
+        "kuberay",
         change_rules(lambda rules: rules[0]["condition"].update(jobDeploymentStatus="Failed")),
     ),
-    "one rule twice": ("cpu", change_rules(lambda rules: rules.append(rules[0]))),
+    "one rule twice": ("kuberay", change_rules(lambda rules: rules.append(rules[0]))),
     "the whole before its part": (
-        "cpu",
-        change_rules(lambda rules: rules[0]["condition"].update(ttlSeconds=-1)),
+        "kuberay",
+        change_rules(lambda rules: rules.append({**WORKERS, "policy": "DeleteSelf"})),
     ),
     "DeleteWorkers beside the autoscaler": (
-        "gpu",
+        "kuberay",
         change_rules(lambda rules: rules.append(WORKERS)),
     ),
     "queued without shutdownAfterJobFinishes": (
         "kueue",
         lambda job: [job["spec"].pop(each) for each in ("shutdownAfterJobFinishes", TTL)],
     ),
-    "queued with an autoscaler and without slices": (
-        "kueue-elastic",
-        lambda job: job["metadata"].pop("annotations"),
+    "queued with an autoscaler": (
+        "kueue",
+        lambda job: job["spec"]["rayClusterSpec"].update(enableInTreeAutoscaling=True),
     ),
 }
-TTL = "ttlSecondsAfterFinished"
 
 
 @pytest.mark.parametrize("told", WRONG)
@@ -135,7 +134,7 @@ def test_the_check_itself(told: str) -> None:
 
 
 def test_every_check_has_a_wrong_job() -> None:
-    assert set(checks(study("cpu/study"))) == set(WRONG)
+    assert set(checks(study("kuberay/study"))) == set(WRONG)
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ import ray
 from ablate.trial.run import SAVE_SECONDS
 from tests.support.manifests import (
     PLATFORMS,
-    QUEUED,
     RENDERED,
     objects,
     of_administrators,
@@ -20,10 +20,10 @@ from tests.support.manifests import (
     pods,
     ray_specs,
     together,
+    variant,
 )
 
-CLUSTERS = tuple(name for name in RENDERED if name not in QUEUED)
-STUDIES = tuple(name for name in RENDERED if name.endswith("/study"))
+CLUSTERS = tuple(name for name in RENDERED if name != "kueue")
 NODE_NOTICE = 30  # seconds between a spot node's notice and its end
 
 
@@ -43,7 +43,9 @@ def _main(group: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _settings() -> Mapping[str, str]:
     (found,) = (
-        item for item in of_kind(objects("cpu"), "ConfigMap") if item["metadata"]["name"] == NAME
+        item
+        for item in of_kind(objects("kuberay"), "ConfigMap")
+        if item["metadata"]["name"] == NAME
     )
     return found["data"]
 
@@ -65,7 +67,6 @@ def test_ray_start_params_are_text(spec: Mapping[str, Any]) -> None:
     for group in _groups(spec):
         assert all(isinstance(value, str) for value in group["rayStartParams"].values())
         assert "labels" not in group["rayStartParams"]
-        assert "redis-password" not in group["rayStartParams"]
 
 
 def test_resources_are_set_once(spec: Mapping[str, Any]) -> None:
@@ -86,8 +87,15 @@ def test_grace_is_longer_than_a_checkpoint(spec: Mapping[str, Any]) -> None:
     for group in _groups(spec):
         grace = group["template"]["spec"]["terminationGracePeriodSeconds"]
         assert grace >= 4 * SAVE_SECONDS
-        if "spot" in group.get("groupName", ""):
-            assert grace < NODE_NOTICE
+
+
+def test_a_spot_workers_grace_is_shorter_than_its_nodes(tmp_path: Path) -> None:
+    """By the patch of the README, in the standing cluster and in that of a study."""
+    for spec in ray_specs(variant("spot", tmp_path)):
+        *others, gpu = (group["template"]["spec"] for group in _groups(spec))
+        assert 4 * SAVE_SECONDS <= gpu["terminationGracePeriodSeconds"] < NODE_NOTICE
+        assert gpu["nodeSelector"] and len(gpu["tolerations"]) == 2
+        assert not any("nodeSelector" in pod for pod in others)
 
 
 def test_driver_and_workers_see_the_same_folders(spec: Mapping[str, Any]) -> None:
@@ -100,17 +108,14 @@ def test_driver_and_workers_see_the_same_folders(spec: Mapping[str, Any]) -> Non
             assert any(settings[name].startswith(place) for place in mounted)
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if not name.startswith("kueue")])
-def test_a_study_has_the_cluster_of_its_platform(name: str) -> None:
-    (study,) = ray_specs(objects(name))
-    (standing,) = ray_specs(objects(name.removesuffix("/study")))
+def test_a_study_has_the_cluster_of_its_platform() -> None:
+    standing, study = ray_specs(together("kuberay"))
     assert study == standing
 
 
-@pytest.mark.parametrize("name", QUEUED)
-def test_kueue(name: str) -> None:
+def test_kueue() -> None:
     """A queued job: its queue exists, and all its requests are covered."""
-    platform, (job,) = objects(name), objects(f"{name}/study")
+    platform, (job,) = objects("kueue"), objects("kueue/study")
     (local,) = of_kind(platform, "LocalQueue")
     (cluster,) = of_kind(of_administrators(), "ClusterQueue")
     (flavor,) = of_kind(of_administrators(), "ResourceFlavor")
@@ -128,16 +133,13 @@ def test_kueue(name: str) -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_workers_flag_fits_the_cluster(platform: str) -> None:
-    """The study's `--workers` requests as many as its cluster can run, of one CPU or GPU each."""
+    """The study's `--workers` requests as many as its cluster can run, of one GPU each."""
     (job,) = objects(f"{platform}/study")
     asked = int(re.findall(r"--workers (\d+)", job["spec"]["entrypoint"])[0])
-    slots = 0
-    for group in job["spec"]["rayClusterSpec"]["workerGroupSpecs"]:
-        limits = _main(group)["resources"]["limits"]
-        each = limits.get("nvidia.com/gpu", limits["cpu"]) if platform != "cpu" else limits["cpu"]
-        if platform == "cpu" or "nvidia.com/gpu" in limits:
-            slots += group["maxReplicas"] * int(each)
-    assert asked == slots
+    groups = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    gpus = "nvidia.com/gpu"
+    slots = [g["maxReplicas"] * int(_main(g)["resources"]["limits"].get(gpus, 0)) for g in groups]
+    assert asked == sum(slots)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
@@ -149,5 +151,4 @@ def test_one_image_throughout(platform: str) -> None:
         for container in pod.containers
         if container["image"].startswith("ablate")
     }
-    assert len(ours) == 1
-    assert ours.pop().endswith("cpu" if platform == "cpu" else "cuda")
+    assert ours == {"ablate:0.2.0-cuda"}

@@ -44,10 +44,10 @@ def postgres(
     environment = {
         "PATH": f"{binaries}:{os.environ['PATH']}",
         "PGHOST": str(host),
-        "MLFLOW_PASSWORD": passwords["mlflow-password"],
-        "SEARCHES_PASSWORD": passwords["searches-password"],
+        "MLFLOW_PASSWORD": passwords["MLFLOW_PASSWORD"],
+        "SEARCHES_PASSWORD": passwords["SEARCHES_PASSWORD"],
     }
-    script = TREE / "base" / "databases.sh"
+    script = TREE / "base" / "postgres" / "databases.sh"
     subprocess.run(["sh", str(script)], env=environment, check=True, capture_output=True)
     yield environment
     server.cleanup()
@@ -74,7 +74,7 @@ def mlflow(
     ini = users["basic_auth.ini"].replace(url[1], _at(url[1], postgres))
     (folder / "basic_auth.ini").write_text(ini)
     (folder / "logins.json").write_text(users["logins.json"])
-    (deployment,) = of_kind(objects("cpu"), "Deployment")
+    (deployment,) = of_kind(objects("kuberay"), "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {
         **os.environ,
@@ -85,7 +85,6 @@ def mlflow(
         ),
         "MLFLOW_AUTH_CONFIG_PATH": str(folder / "basic_auth.ini"),
         "LOGINS": str(folder / "logins.json"),
-        "ARTIFACTS": str(folder / "artifacts"),  # no object store here
         "HOME": str(folder),
         "OMP_NUM_THREADS": "1",
     }
@@ -98,11 +97,12 @@ def mlflow(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    hosts = environment["MLFLOW_SERVER_ALLOWED_HOSTS"]
+    environment["MLFLOW_SERVER_ALLOWED_HOSTS"] = f"{hosts},localhost:{port}"
     words = [
-        re.sub(r"\$\((\w+)\)", lambda name: environment[name[1]], word)
-        .replace("--host=0.0.0.0", "--host=127.0.0.1")
+        word.replace("--host=0.0.0.0", "--host=127.0.0.1")
         .replace("--port=5000", f"--port={port}")
-        .replace("localhost:5000", f"localhost:{port}")
+        .replace("=/artifacts", f"={folder}/artifacts")
         for word in container["args"]
     ]
     with (folder / "log").open("w") as log:
@@ -210,15 +210,13 @@ def test_passwords_change_as_the_readme_says(
     (template,) = re.findall(r"ablate-postgres -o go-template='\n(.*?)' \|", readme, re.DOTALL)
     (command,) = re.findall(r"'(PGPASSWORD=\$POSTGRES_PASSWORD psql .*ON_ERROR_STOP=1)'", readme)
     new = secrets()["ablate-postgres"]
-    sql = re.sub(
-        r'\{\{index \.data "([\w-]+)" \| base64decode\}\}', lambda key: new[key[1]], template
-    )
-    environment = {**postgres, "POSTGRES_PASSWORD": made["ablate-postgres"]["postgres-password"]}
+    sql = re.sub(r"\{\{\.data\.(\w+) \| base64decode\}\}", lambda key: new[key[1]], template)
+    environment = {**postgres, "POSTGRES_PASSWORD": made["ablate-postgres"]["POSTGRES_PASSWORD"]}
     subprocess.run(
         ["sh", "-c", command], env=environment, input=sql, text=True, check=True, timeout=60
     )
     with psycopg.connect(host=postgres["PGHOST"], user="postgres") as connection:
         stored = dict(connection.execute("SELECT rolname, rolpassword FROM pg_authid").fetchall())
     for role in ("mlflow", "searches", "postgres"):
-        assert _accepts(stored[role], new[f"{role}-password"])
-        assert not _accepts(stored[role], made["ablate-postgres"][f"{role}-password"])
+        assert _accepts(stored[role], new[f"{role.upper()}_PASSWORD"])
+        assert not _accepts(stored[role], made["ablate-postgres"][f"{role.upper()}_PASSWORD"])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -31,7 +30,7 @@ HERE = places.TESTS / "lab" / "faults"
 ROOT = places.ROOT
 NETLAB = ROOT.parent / "shared" / "lab" / "netlab"
 SERVICES, HEAD, WORKER_A, WORKER_B = "10.99.0.254", "10.99.0.1", "10.99.0.3", "10.99.0.2"
-S3_PORT, MLFLOW_PORT, POSTGRES_PORT, REDIS_PORT, RAY_PORT = 5601, 5602, 5603, 5604, 6379
+S3_PORT, MLFLOW_PORT, POSTGRES_PORT, RAY_PORT = 5601, 5602, 5603, 6379
 PASSWORD = "lab-password-of-the-tests"
 PYTHON = sys.executable
 BIN = Path(sys.executable).parent
@@ -161,7 +160,7 @@ class Lab:
         self._number = 0
         from tests.support.manifests import objects, of_kind, ray_specs, secrets
 
-        rendered = objects("cpu")
+        rendered = objects("kuberay")
         (self.ray,) = ray_specs(rendered)
         (settings,) = [
             each["data"]
@@ -172,7 +171,6 @@ class Lab:
         (server,) = of_kind(rendered, "Deployment")
         (self.mlflow_container,) = server["spec"]["template"]["spec"]["containers"]
         self.token = secrets()["ablate-ray"]["auth_token"]
-        self.redis = False
 
     # The network and what stands beside it
 
@@ -266,17 +264,17 @@ class Lab:
         )
         ini.chmod(0o600)
         hosts = f"{SERVICES},{SERVICES}:{MLFLOW_PORT}"
-        values = {"ARTIFACTS": str(self.base / "artifacts"), "ALLOWED_HOSTS": hosts}
         words = [
-            re.sub(r"\$\((\w+)\)", lambda name: values[name[1]], word)
-            .replace("--host=0.0.0.0", f"--host={SERVICES}")
+            word.replace("--host=0.0.0.0", f"--host={SERVICES}")
             .replace("--port=5000", f"--port={MLFLOW_PORT}")
             .replace("--workers=2", "--workers=1")
+            .replace("=/artifacts", f"={self.base}/artifacts")
             for word in self.mlflow_container["args"]
         ]
         env = {
             **{each["name"]: each.get("value", "") for each in self.mlflow_container["env"]},
             "HOME": str(self.base),
+            "MLFLOW_SERVER_ALLOWED_HOSTS": hosts,
             "MLFLOW_AUTH_CONFIG_PATH": str(ini),
             "MLFLOW_BACKEND_STORE_URI": self.database("mlflow"),
             "MLFLOW_FLASK_SERVER_SECRET_KEY": "a key for the tests",
@@ -296,19 +294,11 @@ class Lab:
         """Replace MLflow's server with one that answers every request with 500."""
         self.serve("refusing", PYTHON, "-c", REFUSES, SERVICES, str(MLFLOW_PORT))
 
-    def start_redis(self) -> None:
-        self.serve(
-            "redis",
-            "redis-server",
-            *("--bind", SERVICES, "--port", str(REDIS_PORT), "--requirepass", PASSWORD),
-            *("--save", "", "--appendonly", "yes", "--dir", str(self.base)),
-        )
-
     # Pods
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return a pod's environment, with the bucket's keys (components/store-s3)."""
+        """Return a pod's environment, with the bucket's keys (components/bucket)."""
         settings = {**self.settings, "ABLATE_WORKSPACE": "/tmp/host", "HOME": "/tmp/home"}
         settings["ABLATE_STORE"] = "s3://ablate/store"
         return {
@@ -349,14 +339,9 @@ class Lab:
 
     def start_head(self, dashboard: bool = False) -> Pod:
         params = self._params(self.ray["headGroupSpec"])
-        more: dict[str, str] = {}
-        if self.redis:
-            more = {"RAY_REDIS_ADDRESS": f"{SERVICES}:{REDIS_PORT}", "REDIS_PASSWORD": PASSWORD}
-            params += [f"--redis-password={PASSWORD}", "--redis-username=default"]
-            more["RAY_external_storage_namespace"] = "lab"
         words = ["ray", "start", "--head", f"--node-ip-address={HEAD}", f"--port={RAY_PORT}"]
         words += [f"--include-dashboard={str(dashboard).lower()}", *params, "--block"]
-        pod = self.start_pod("head", "nodeA", words, more)
+        pod = self.start_pod("head", "nodeA", words)
         wait_for(lambda: self._port_answers(pod), "the head", log=pod.log)
         return pod
 

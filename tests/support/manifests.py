@@ -19,43 +19,22 @@ from tests.support import places
 
 ROOT = places.ROOT
 TREE = ROOT / "k8s"
-PLATFORMS = ("cpu", "gpu", "spot", "kueue", "kueue-elastic")
+PLATFORMS = ("kuberay", "kueue")
 PLAIN = ("plain", "plain/study")  # without an operator, in a namespace that is there already
-QUEUED = ("kueue", "kueue-elastic")  # no standing Ray: Kueue starts each study
 RENDERED = tuple(f"{name}{part}" for name in PLATFORMS for part in ("", "/study"))
 SCHEMAS = places.SCHEMAS / "kuberay-1.7.0.json"
 
-# Variants that no overlay takes: what the README tells to add, as a kustomization of its own.
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "own-services": {
-        "resources": ["../k8s/base", "../k8s/ray"],
-        "components": ["../k8s/components/own-postgres", "../k8s/components/own-s3"],
-    },
-    "storage-classes": {
-        "resources": ["../k8s/base", "../k8s/ray"],
-        "components": ["../k8s/components/storage-class"],
-    },
-    "bucket-store": {
-        "resources": ["../k8s/base", "../k8s/ray"],
-        "components": [
-            "../k8s/components/store-s3",
-            "../k8s/components/store-s3/network",
-            "../k8s/components/downloads",
-        ],
-    },
-    "bucket-store-gpu": {
-        "images": [{"name": "ablate", "newTag": "0.2.0-cuda"}],
-        "resources": ["../k8s/base", "../k8s/ray"],
-        "components": [
-            "../k8s/components/autoscaling",
-            "../k8s/components/api-server",
-            "../k8s/components/gpu",
-            "../k8s/components/gpu-quota",
-            "../k8s/components/store-s3",
-            "../k8s/components/store-s3/gpu",
-            "../k8s/components/store-s3/network",
-        ],
-    },
+# What the README tells to add: a name -> the file, and its new lines.
+VARIANTS: Mapping[str, tuple[str, str]] = {
+    "own-postgres": (
+        "overlays/kuberay/kustomization.yaml",
+        "  - ../../components/own-postgres\n  - ../../components/downloads\n",
+    ),
+    "bucket": ("ray/kustomization.yaml", "components: [../components/bucket]\n"),
+    "spot": (
+        "ray/kustomization.yaml",
+        "".join(re.findall(r"```yaml\n(.*?)```", (TREE / "README.md").read_text(), re.S)),
+    ),
 }
 
 
@@ -82,7 +61,8 @@ def _objects(name: str) -> list[dict[str, Any]]:
 
 def of_administrators() -> list[dict[str, Any]]:
     """The objects that belong to no namespace, which only a cluster's administrators can apply."""
-    return build(TREE / "kueue-admin")
+    text = (TREE / "overlays" / "kueue" / "for-administrators.yaml").read_text()
+    return list(yaml.safe_load_all(text))
 
 
 def objects(name: str) -> list[dict[str, Any]]:
@@ -95,15 +75,15 @@ def together(platform: str) -> list[dict[str, Any]]:
     return objects(platform) + objects(f"{platform}/study")
 
 
-def variant(name: str, folder: Path) -> list[dict[str, Any]]:
-    """The objects of one of VARIANTS, from a copy of the tree in `folder`."""
-    if not (folder / "k8s").exists():
-        shutil.copytree(TREE, folder / "k8s")
-    path = folder / name
-    path.mkdir()
-    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    (path / "kustomization.yaml").write_text(yaml.safe_dump({**kind, **VARIANTS[name]}))
-    return build(path)
+def variant(name: str, folder: Path, platform: str = "kuberay") -> list[dict[str, Any]]:
+    """The objects of an overlay and its study with one of VARIANTS, from a copy of the tree."""
+    tree = folder / name
+    if not tree.exists():
+        shutil.copytree(TREE, tree)
+        file, text = VARIANTS[name]
+        with (tree / file).open("a") as changed:
+            changed.write(text)
+    return [*build(tree / "overlays" / platform), *build(tree / "overlays" / platform / "study")]
 
 
 @dataclass(frozen=True)
@@ -154,7 +134,8 @@ def _ray_pods(name: str, spec: Mapping[str, Any]) -> Iterator[Pod]:
                 **{key: options[key] for key in shared if key in options},
             }
         )
-    yield Pod(f"{name}-head", "Ray", _ray_labels(name, "head"), head)
+    own = spec["headGroupSpec"]["template"]["metadata"]["labels"]
+    yield Pod(f"{name}-head", "Ray", {**own, **_ray_labels(name, "head")}, head)
     for group in spec["workerGroupSpecs"]:
         yield Pod(
             f"{name}-{group['groupName']}",
@@ -196,7 +177,7 @@ def asked(objects: Sequence[Mapping[str, Any]], bound: int) -> dict[str, float]:
         for place, name in OF_CONTAINERS:
             total[f"{place}.{name}"] += _of_pod(pod, place, name) * pod.count[bound]
         total["requests.nvidia.com/gpu"] += _of_pod(pod, "requests", GPU) * pod.count[bound]
-    for claim in claims(objects):
+    for claim in of_kind(objects, "PersistentVolumeClaim"):
         total["persistentvolumeclaims"] += 1
         total["requests.storage"] += amount(claim["spec"]["resources"]["requests"]["storage"])
     return total
@@ -229,16 +210,6 @@ def _of_pod(pod: Pod, place: str, name: str) -> float:
 
     first = [of(container) for container in pod.spec.get("initContainers", [])]
     return max([sum(of(container) for container in pod.spec["containers"]), *first])
-
-
-def claims(objects: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The claims among objects, and those that their StatefulSets make."""
-    made = [
-        {**claim, "metadata": {"name": f"{claim['metadata']['name']}-{item['metadata']['name']}-0"}}
-        for item in of_kind(objects, "StatefulSet")
-        for claim in item["spec"]["volumeClaimTemplates"]
-    ]
-    return [*of_kind(objects, "PersistentVolumeClaim"), *made]
 
 
 def of_kind(objects: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import calendar
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -146,8 +145,7 @@ def case(hosts, request):
 def cluster(hosts):
     """Head and both workers, in good order."""
     gone = any(pod.process.poll() is not None for pod in hosts.pods.values())
-    if gone or set(hosts.pods) != {"head", "a", "b"} or hosts.redis:
-        hosts.redis = False
+    if gone or set(hosts.pods) != {"head", "a", "b"}:
         hosts.cluster("a", "b")
     return hosts
 
@@ -375,25 +373,16 @@ def test_clock_an_hour_off(cluster, case, report, hours: int) -> None:
     cluster.start_worker("b")
 
 
-def test_head_killed(hosts, case, report) -> None:
-    if shutil.which("redis-server") is None:
-        pytest.skip("a head that comes back needs redis-server")
-    hosts.redis = True
-    hosts.start_redis()
-    try:
-        hosts.cluster("a", "b")
-        driver = case.start()
-        names = on(case, "a", driver)
-        driver_folder = hosts.pods["head"].tmp / "driver"
-        hosts.stop_pod("head")  # and the driver with it, as in a RayJob
-        driver.process.wait(30)
-        start = time.monotonic()
-        head = hosts.start_head()
-        shutil.copytree(driver_folder, head.tmp / "driver")
-        driver = case.start()
-        case.next_epoch(names, driver)
-        seconds = time.monotonic() - start
-        case.check(driver)
-        report("the head killed, and the driver on it; back from Redis", case.repeated(), seconds)
-    finally:
-        hosts.stop("redis")
+def test_head_killed(cluster, case, report) -> None:
+    """The driver goes with it. The next attempt, as KubeRay's, has a new cluster and the store."""
+    driver = case.start()
+    names = on(case, "a", driver)
+    cluster.stop_pod("head")
+    driver.process.wait(30)
+    start = time.monotonic()
+    cluster.cluster("a", "b")
+    driver = case.start()
+    case.next_epoch(names, driver)
+    seconds = time.monotonic() - start
+    case.check(driver)
+    report("the head killed, and the driver on it; a new cluster", case.repeated(), seconds)

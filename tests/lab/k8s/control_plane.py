@@ -10,7 +10,6 @@ Not among the usual tests, for the servers are built from source first, which ta
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import re
 import shutil
@@ -24,23 +23,24 @@ from tests.lab.k8s import servers
 from tests.lab.k8s.servers import ControlPlane, Key, key, wait
 from tests.support.manifests import (
     PLATFORMS,
-    QUEUED,
     TREE,
     VARIANTS,
     Pod,
     amount,
     asked,
     objects,
+    of_administrators,
     pods,
     secrets,
+    together,
     variant,
 )
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.timeout(servers.BUILD_SECONDS + 300)
 README = (TREE / "README.md").read_text()
+UPGRADING = "Upgrading, passwords, backing up"
 NEEDED = ("kubectl", "openssl", "setpriv", "timeout")
-PAIRS = tuple(itertools.permutations(PLATFORMS, 2))
-CLAIM = "PersistentVolumeClaim"
 
 
 @pytest.fixture(scope="session")
@@ -70,11 +70,11 @@ def commands(title: str, platform: str) -> list[str]:
     """A section's commands that ask only the API server, for one of the overlays."""
     (section,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", README, re.M | re.S)
     text = "".join(re.findall(r"```sh\n(.*?)```", section, re.S)).replace("\\\n", " ")
-    nodes = r"github.com|exec|wait|logs|rollout|port-forward|docker|^kind|^ray|^export|^ *--"
+    nodes = r"github.com|exec|wait|logs|rollout|port-forward|docker|^ray|^export|^ *--"
     lines = [line.split("  #")[0].strip() for line in text.splitlines()]
     chosen = [line for line in lines if "kubectl" in line and not re.search(nodes, line)]
     assert chosen
-    return [re.sub(r"k8s/overlays/(cpu|gpu)", f"k8s/overlays/{platform}", each) for each in chosen]
+    return [line.replace("overlays/kuberay", f"overlays/{platform}") for line in chosen]
 
 
 def follow(cluster: ControlPlane, lines: Sequence[str]) -> list[str]:
@@ -88,7 +88,16 @@ def follow(cluster: ControlPlane, lines: Sequence[str]) -> list[str]:
 
 
 def deploy(cluster: ControlPlane, platform: str) -> list[str]:
-    return follow(cluster, commands("In ten commands", platform))
+    """An overlay and its study by the README's commands, after what an administrator applies."""
+    if platform == "kueue":
+        (file,) = re.findall(r"`(k8s/\S+for-administrators.yaml)`", README)
+        cluster.kubectl("apply", "-f", str(ROOT / file))
+    return follow(cluster, commands("With KubeRay", platform))
+
+
+def deployed(platform: str) -> list[dict[str, Any]]:
+    """All objects that are there afterwards."""
+    return [*(of_administrators() if platform == "kueue" else ()), *together(platform)]
 
 
 def applied(cluster: ControlPlane) -> dict[Key, Mapping[str, Any]]:
@@ -152,28 +161,19 @@ def _plain(text: str) -> float:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_overlay(cluster: ControlPlane, platform: str) -> None:
-    """From an empty cluster by the README's commands, and back to it by the README's commands."""
-    before = cluster.everything()
+    """From an empty cluster and back by the README's commands; a second apply changes nothing."""
+    before = set(cluster.everything())
     deploy(cluster, platform)
-    check_complete(cluster, objects(platform))
-    cluster.kubectl("apply", "-k", str(TREE / "overlays" / platform / "study"))
-    check_complete(cluster, [*objects(platform), *objects(f"{platform}/study")])
+    check_complete(cluster, deployed(platform))
+    known = _contents(applied(cluster))
+    for folder in (TREE / "overlays" / platform, TREE / "overlays" / platform / "study"):
+        assert cluster.kubectl("diff", "-k", str(folder)) == ""
+        cluster.kubectl("apply", "-k", str(folder))
+    assert _contents(applied(cluster)) == known
     follow(cluster, commands("Tearing down", platform))
-    gone = lambda: cluster.everything().keys() == before.keys()  # noqa: E731
-    wait(gone, f"left: {cluster.everything().keys() - before.keys()}")
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_second_apply_changes_nothing(cluster: ControlPlane, platform: str) -> None:
-    """kubectl calls some objects "configured", whose lists it sends again, and none differs."""
-    deploy(cluster, platform)
-    study = str(TREE / "overlays" / platform / "study")
-    cluster.kubectl("apply", "-k", study)
-    before = _contents(applied(cluster))
-    for folder in (str(TREE / "overlays" / platform), study):
-        assert cluster.kubectl("diff", "-k", folder) == ""
-        cluster.kubectl("apply", "-k", folder)
-    assert _contents(applied(cluster)) == before
+    kept = before | {key(item) for item in deployed(platform) if item in of_administrators()}
+    gone = lambda: set(cluster.everything()) == kept  # noqa: E731
+    wait(gone, f"left: {set(cluster.everything()) - kept}")
 
 
 def _contents(found: Mapping[Key, Mapping[str, Any]]) -> dict[Key, list[Any]]:
@@ -213,7 +213,7 @@ def bare_pod(name: str, limits: Mapping[str, str]) -> dict[str, Any]:
 
 def test_injected_containers_get_limits(cluster: ControlPlane) -> None:
     """A quota refuses containers without requests: the LimitRange fills them in."""
-    deploy(cluster, "cpu")
+    deploy(cluster, "kuberay")
     cluster.create([bare_pod("injected", {})])
     found = json.loads(cluster.kubectl("-n", "ablate", "get", "pod", "injected", "-o", "json"))
     assert found["spec"]["containers"][0]["resources"] == {
@@ -224,38 +224,42 @@ def test_injected_containers_get_limits(cluster: ControlPlane) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variant(cluster: ControlPlane, name: str, tmp_path: Path) -> None:
-    """What the README tells to add for one's own services and a bucket."""
+    """What the README tells to change."""
     found = variant(name, tmp_path)
-    cluster.kubectl("apply", "-k", str(tmp_path / name))
+    for part in ("kuberay", "kuberay/study"):
+        cluster.kubectl("apply", "-k", str(tmp_path / name / "overlays" / part))
     check_complete(cluster, found)
 
 
 def test_secrets(cluster: ControlPlane) -> None:
-    """They are stored as the script prints them; a second run overwrites nothing."""
-    deploy(cluster, "cpu")
-    before = _data(cluster)
-    assert {name for kind, _, name in before if kind == "Secret"} >= set(secrets())
-    (create,) = (line for line in commands("In ten commands", "cpu") if "make-secrets" in line)
+    """A second run overwrites nothing, and the way to new passwords changes all of them."""
+    *_, password = deploy(cluster, "kuberay")
+    before = _secrets(cluster)
+    assert set(before) >= set(secrets())
+    (create,) = (line for line in commands("With KubeRay", "kuberay") if "make-secrets" in line)
     assert "already exists" in cluster.shell(create).stderr
-    assert _data(cluster) == before
+    assert _secrets(cluster) == before
+    logins = json.loads(base64.b64decode(before["ablate-mlflow-users"]["logins.json"]))
+    assert logins["reader"]["password"] == password.strip() != ""
+    (replace,) = (line for line in commands(UPGRADING, "kuberay") if "make-secrets" in line)
+    follow(cluster, [replace])
+    after = _secrets(cluster)
+    assert all(after[name] != before[name] for name in secrets())
 
 
-def test_password_of_the_reader(cluster: ControlPlane) -> None:
-    printed = deploy(cluster, "cpu")
-    assert re.fullmatch(r"[0-9a-f]{24}\n", printed[-1])
-    wanted = ("get", "secret", "ablate-mlflow-users", "-o", "jsonpath={.data.logins\\.json}")
-    logins = base64.b64decode(cluster.kubectl("-n", "ablate", *wanted))
-    assert json.loads(logins)["reader"]["password"] == printed[-1].strip()
+def _secrets(cluster: ControlPlane) -> dict[str, dict[str, str]]:
+    found = json.loads(cluster.kubectl("-n", "ablate", "get", "secret", "-o", "json"))
+    return {item["metadata"]["name"]: item.get("data", {}) for item in found["items"]}
 
 
 def test_upgrade_of_mlflow(cluster: ControlPlane) -> None:
     """The switch of the init container, set and taken back."""
-    deploy(cluster, "cpu")
-    switch, back = (line for line in commands("Upgrading", "cpu") if "set env" in line)
+    deploy(cluster, "kuberay")
+    switch, back = (line for line in commands(UPGRADING, "kuberay") if "set env" in line)
     assert cluster.shell(switch).returncode == 0
     assert {"name": "UPGRADE", "value": "1"} in _prepare(cluster)["env"]
     assert cluster.shell(back).returncode == 0
-    check_complete(cluster, objects("cpu"))
+    check_complete(cluster, deployed("kuberay"))
     assert "UPGRADE" not in str(_prepare(cluster))
 
 
@@ -264,36 +268,7 @@ def _prepare(cluster: ControlPlane) -> Mapping[str, Any]:
     return found["spec"]["template"]["spec"]["initContainers"][0]
 
 
-def test_the_server_refuses_what_it_should(cluster: ControlPlane) -> None:
-    """A claim's other access mode, and a field that KubeRay does not know."""
-    deploy(cluster, "cpu")
-    claim = ("-n", "ablate", "patch", "pvc", "ablate-store-one-node", "--type=merge", "-p")
-    assert "immutable" in cluster.run(*claim, '{"spec": {"accessModes": ["ReadWriteMany"]}}').stderr
+def test_the_server_knows_kuberays_schemas(cluster: ControlPlane) -> None:
+    deploy(cluster, "kuberay")
     ray = ("-n", "ablate", "patch", "raycluster", "ablate", "--type=merge", "-p")
     assert "headGroupSpec" in cluster.run(*ray, '{"spec": {"headGroupSpec": 1}}').stderr
-
-
-@pytest.mark.parametrize(("old", "new"), PAIRS, ids=lambda each: each)
-def test_change_of_overlay(cluster: ControlPlane, old: str, new: str) -> None:
-    """Afterwards the cluster has the new overlay, no leftover of the old one, and all data."""
-    deploy(cluster, old)
-    cluster.kubectl("apply", "-k", str(TREE / "overlays" / old / "study"))
-    data = _data(cluster)
-    assert len(data) > 12
-    lines = commands("Changing the overlay", new)
-    assert len(lines) == 3 and "queue.yaml" in lines[-1]
-    queue_is_over = old in QUEUED and new not in QUEUED
-    follow(cluster, lines if queue_is_over else lines[:-1])
-    kept = [item for item in objects(old) if item["kind"] == CLAIM]
-    names = {key(item) for item in objects(new)}
-    check_complete(cluster, [*objects(new), *(item for item in kept if key(item) not in names)])
-    assert data.items() <= _data(cluster).items()
-
-
-def _data(cluster: ControlPlane) -> dict[Key, str]:
-    """Claims, Secrets and what owns volumes, each with its identity."""
-    return {
-        name: item["metadata"]["uid"]
-        for name, item in cluster.everything().items()
-        if name[0] in (CLAIM, "Secret", "StatefulSet") and name[1] == "ablate"
-    }

@@ -86,8 +86,8 @@ def wait(condition: Callable[[], Any], what: str, seconds: float = 180) -> None:
         time.sleep(0.2)
 
 
-# Kubernetes 1.20 knows two kinds by the version before the manifests', with the same fields.
-OLDER = ("CronJob", "PodDisruptionBudget")
+# Kubernetes 1.20 knows a kind by the version before the manifests', with the same fields.
+OLDER = ("CronJob",)
 KUBECTL = """#!/bin/sh
 set -e
 older=$(mktemp)
@@ -99,8 +99,7 @@ while [ "$count" -gt 0 ]; do
   count=$((count - 1))
   if [ "$word" = -k ]; then
     {kubectl} kustomize "$1" |
-      sed -e 's|^apiVersion: policy/v1$|&beta1|' \\
-        -e '/^apiVersion: batch.v1$/{{N;s|v1\\nkind: CronJob|v1beta1\\nkind: CronJob|}}' \\
+      sed -e '/^apiVersion: batch.v1$/{{N;s|v1\\nkind: CronJob|v1beta1\\nkind: CronJob|}}' \\
         > "$older"
     shift
     count=$((count - 1))
