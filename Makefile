@@ -7,7 +7,7 @@ DOCS_READY := $(VENV)/.docs-ready
 PROCESSES := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))")
 QUICK := not slow and not cluster and not root and not faults
 
-.PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper \
+.PHONY: study test quick goldens lint types readme docs bench bench-cluster test-faults bench-search bench-mirror test-kills test-paper test-versions \
 	test-cluster test-image test-node test-slurm test-device attack mutate calibrate evaluations clean
 
 study: $(READY)
@@ -69,6 +69,9 @@ evaluations: $(READY)  # logs of lm-evaluation-harness and Inspect, made anew an
 	test -d $(EVALUATIONS) || python3 -m venv $(EVALUATIONS)
 	$(EVALUATIONS)/bin/pip install -q lm_eval==0.4.13 inspect_ai==0.3.285
 	$(VENV)/bin/python -m tests.lab.evaluations $(CURDIR)/$(EVALUATIONS)/bin/python $(ARGS)
+
+test-versions: $(READY)  # the oldest versions that pyproject.toml allows, and the newest; ARGS="oldest"
+	$(VENV)/bin/python -m tests.lab.versions $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
 	$(VENV)/bin/pytest tests/lab/paper_scale.py
