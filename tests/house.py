@@ -22,7 +22,7 @@ from tests.support import places
 
 PACKAGE = places.ROOT / "ablate"
 STUDY = "doc_layer_mix@laptop"
-FORMS = {  # in the order in which a result takes them
+FORMS = {  # as docs/design.md has them; to a table, then to SQL and to MLflow
     "Conclusion": "trial/task.py",
     "Journal": "store/journal.py",  # of Attempt, Epoch, Outcome
     "Result": "results/result.py",
@@ -30,6 +30,8 @@ FORMS = {  # in the order in which a result takes them
     "ArmSummary": "compare/table/rows.py",  # with its Comparison
     "Judged": "compare/judged.py",
     "Table": "compare/formats/__init__.py",
+    "Recorded": "results/rows.py",  # of SQL
+    "RunToWrite": "record/tracking.py",
 }
 
 
@@ -63,7 +65,7 @@ def calls(study: str) -> Counter[tuple[str, str]]:
 if __name__ == "__main__":
     for room, number in (every := rooms()).most_common():
         print(f"{number:7,}  {room}")
-    print(f"{every.total():7,}  in all\n\n{len(FORMS)} forms of a result on its way to a table:")
+    print(f"{every.total():7,}  in all\n\n{len(FORMS)} forms of a result:")
     for name, made_by in FORMS.items():
         if f"class {name}" not in (PACKAGE / made_by).read_text(encoding="utf-8"):
             sys.exit(f"tests/house.py: ablate/{made_by} has no class {name}. Correct FORMS.")

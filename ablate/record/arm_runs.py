@@ -6,12 +6,10 @@ study's numbers by finished trials: an arm's run its own, the study's run those 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ablate.config.identity import digest
-from ablate.record.runs import PARAM_LENGTH, STATUSES, StudyStatus, tag_key
+from ablate.record.runs import STATUSES, StudyStatus, param, tag_key
 from ablate.record.tracking import (
     ARM_RUN,
     HOME,
@@ -133,15 +131,10 @@ def _params(found: Mapping[int, Settings]) -> dict[str, str]:
     """What an arm's searches found; of several searches, each with its number."""
     several = len(found) > 1
     return {
-        tag_key(f"search {number}/{name}" if several else name): in_utf8(_text(value))
+        tag_key(f"search {number}/{name}" if several else name): param(value)
         for number, settings in found.items()
         for name, value in settings.items()
     }
-
-
-def _text(value: Any) -> str:
-    text = json.dumps(value) if isinstance(value, list | tuple | dict) else str(value)
-    return text[:PARAM_LENGTH]
 
 
 def _note(record: StudyRecord, arm: ArmRecord) -> str:
@@ -149,5 +142,5 @@ def _note(record: StudyRecord, arm: ArmRecord) -> str:
     if arm.name == record.base_arm:
         return "The base arm: the others are compared with it."
     against = arm.against or record.base_arm
-    changes = [f"- `{name}`: {_text(value)}" for name, value in arm.changes.items()]
+    changes = [f"- `{name}`: {param(value)}" for name, value in arm.changes.items()]
     return "\n".join([f"Compared with **{against}**. It sets:", "", *(changes or ["- nothing"])])

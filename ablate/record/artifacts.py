@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ablate.store.journal import Journal
@@ -24,7 +24,7 @@ def of_trial(journal: Journal, own: Mapping[str, bytes]) -> dict[str, bytes]:
         curve = [epoch.to_plain() for epoch in journal.epochs]
         names = list(dict.fromkeys(key for epoch in curve for key in sorted(epoch)))
         rows = [[epoch.get(name, "") for name in names] for epoch in curve]
-        files["curve.csv"] = csv_of(names, rows)
+        files["curve.csv"] = _csv([names, *rows])
     if journal.outcome and journal.outcome.reason:
         lines = [journal.outcome.reason, journal.outcome.frames]
         files["error.txt"] = "\n".join(filter(None, lines)).encode(errors="replace")
@@ -45,12 +45,9 @@ def config_toml(journal: Journal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def csv_of(names: Any, rows: Any) -> bytes:
-    """A CSV with a line of names."""
+def _csv(rows: Iterable[Iterable[Any]]) -> bytes:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode(errors="replace")
 
 

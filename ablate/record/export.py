@@ -253,21 +253,10 @@ class Export:
         files, table = {}, ""
         if status != StudyStatus.RUNNING:
             files, table = self.results.files(), self.results.table
-            if elsewhere := self._elsewhere():
-                files["reused_trials.csv"] = runs.reused_table(elsewhere)
         values = arm_runs.study_values(self.record, course.read(self.store, self.record.key))
         counts = states.counts(self.record, None, self._ends, status == StudyStatus.RUNNING)
         parts = (self.results.start, files, table, counts, values, self._marks())
         self._put([runs.study_run(self.record, status, *parts)])
-
-    def _elsewhere(self) -> list[list[str]]:
-        """The trials whose runs belong to another study: id, name here, that study, run id."""
-        known = ((trial, self._known(trial)) for trial in sorted(self._labels))
-        return [
-            [trial, self._labels[trial].name, run.tags.get(HOME, ""), run.run_id]
-            for trial, run in known
-            if run is not None and not self._is_home(run)
-        ]
 
     def _marks(self) -> list[str]:
         known = (self._known(trial) for trial in self.record.trial_ids())

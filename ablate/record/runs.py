@@ -138,7 +138,7 @@ def study_run(
     start: int,
     results: Mapping[str, bytes],
     table: str,
-    counts: Mapping[str, int],
+    counts: Mapping[Status, int],
     metric_values: Sequence[MetricValue] = (),
     marks: Sequence[str] = (),
 ) -> RunToWrite:
@@ -166,7 +166,7 @@ def study_run(
 
 
 def _study_facts(
-    record: StudyRecord, status: StudyStatus, table: str, counts: Mapping[str, int]
+    record: StudyRecord, status: StudyStatus, table: str, counts: Mapping[Status, int]
 ) -> dict[str, Any]:
     """The tags of a study. It has no params: MLflow changes none, and seeds may be added."""
     return {
@@ -237,11 +237,6 @@ def note(record: StudyRecord, table: str) -> str:
     return whole[: TAG_LENGTH - len(end)].rpartition("\n")[0] + end
 
 
-def reused_table(rows: list[list[str]]) -> bytes:
-    """A CSV of the trials of a study whose runs belong to another one."""
-    return artifacts.csv_of(("trial", "name", "study", "run_id"), rows)
-
-
 def _home(parent: str, told: Told) -> dict[str, Any]:
     """The tags with which a study labels a trial."""
     own = {PARENT_RUN: parent, RUN_NAME: told.label.name}
@@ -288,15 +283,13 @@ def _tags(facts: Mapping[str, Any]) -> dict[str, str]:
 
 def _params(journal: Journal) -> dict[str, str]:
     config = journal.config or journal.trial.values
-    return {tag_key(key): in_utf8(_short(_text(value))) for key, value in config.items()}
+    return {tag_key(key): param(value, CUT) for key, value in config.items()}
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, list | tuple | dict) else str(value)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= PARAM_LENGTH else text[: PARAM_LENGTH - len(CUT)] + CUT
+def param(value: Any, cut: str = "") -> str:
+    """A setting as the text of a param; one that is too long ends with `cut`."""
+    text = in_utf8(json.dumps(value) if isinstance(value, list | tuple | dict) else str(value))
+    return text if len(text) <= PARAM_LENGTH else text[: PARAM_LENGTH - len(cut)] + cut
 
 
 def _metric_values(journal: Journal, start: int) -> list[MetricValue]:

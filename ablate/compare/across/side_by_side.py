@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ablate import papers
 from ablate.compare.across.query import reading
-from ablate.compare.across.row import OURS, PUBLISHED, Row
 from ablate.compare.formats import Table, table_of_values
 from ablate.compare.statistics.verdicts import as_printed, declared, published_cells
 from ablate.compare.text.figures import count, decimal
@@ -28,9 +28,21 @@ from ablate.store import study_record
 from ablate.store.replication import counted
 from ablate.store.study_record import StudyRecord
 
+Key = tuple[str, str, str, str]  # of a column: corpus, split, unit, and OURS or PUBLISHED
+OURS, PUBLISHED = "ours", "published"
 OF_STUDY = "_arms WHERE study_key = $1 ORDER BY arm, split DESC"
 # Of several metrics with one published name, the first counts.
 KNOWN_AS = {name: metric for metric in reversed(KNOWN) for name in metric.published}
+
+
+@dataclass
+class Row:
+    """An arm or a model, and its values."""
+
+    source: str
+    name: str
+    parameters: float | None
+    values: dict[Key, str] = field(default_factory=dict)
 
 
 def side_by_side(mirror: Mirror, names: Sequence[str], split: str | None = None) -> Table:

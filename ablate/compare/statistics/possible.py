@@ -16,16 +16,11 @@ def within(interval: tuple[float, float], possible: tuple[float, float]) -> tupl
 
 
 def possible_changes(losses: Sequence[float], metric: Metric) -> tuple[float, float]:
-    """From the mean of the compared arm's losses to either end of what the metric can be."""
-    return possible_from(mean(map(metric.show, losses)), metric)
-
-
-def possible_from(at: float, metric: Metric) -> tuple[float, float]:
-    """From a number, as people read it, to either end of what the metric can be.
+    """From the mean of the compared arm's losses to either end of what the metric can be.
 
     On a scale of logarithms or log odds, no interval leaves what is possible.
     """
     if metric.in_percent:
         return -math.inf, math.inf
-    low, high = metric.range
+    at, (low, high) = mean(map(metric.show, losses)), metric.range
     return low - at, high - at
