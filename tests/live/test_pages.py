@@ -203,7 +203,7 @@ def test_mlflow_takes_another_port_if_its_own_is_taken(place, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        mlflow = MLflow(place.workspace, port)
+        mlflow = MLflow(place.workspace, port, "token")
         assert mlflow.address() is None and not mlflow.trouble
     ((words,),) = [started]
     assert int(words[words.index("--port") + 1]) > port
