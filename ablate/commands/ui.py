@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 import signal
 import sys
 
 from ablate.commands import _options
 from ablate.errors import ConfigError, RecordError
-from ablate.store.workspace import Workspace, make_folders
+from ablate.store.workspace import Workspace
 
 EXAMPLE = "ablate ui"
 PORT = 5050
@@ -93,21 +94,18 @@ def has_window() -> bool:
 
 
 def _serve_mlflow(workspace: Workspace, port: int) -> int:
+    from ablate.live import mlflow
     from ablate.record import attended
-    from ablate.record.places import check_port, first_error, ui_command, ui_environment, ui_page
+    from ablate.record.places import first_error
 
-    command = ui_command(workspace.tracking_uri, workspace.artifacts, port)
-    check_port(port)
-    make_folders(workspace)
-    log = workspace.folder / "mlflow-ui.log"
-    with log.open("w") as file:  # of this server alone: its first error is looked for below
-        environment = {**os.environ, **ui_environment(workspace.tracking_uri)}
-        server = attended.start(command, env=environment, stdout=file, stderr=file)
-        print(f"MLflow is starting at {ui_page(port)} (Ctrl-C stops it)", flush=True)
-        try:
-            status = server.wait()
-        except KeyboardInterrupt:
-            attended.stop(server)
-            return 0
+    token = os.environ.pop(TOKEN, "") or secrets.token_urlsafe(24)
+    server = mlflow.start(workspace, port, token)
+    print(f"MLflow is starting at {mlflow.page(port, token)} (Ctrl-C stops it)", flush=True)
+    try:
+        status = server.wait()
+    except KeyboardInterrupt:
+        attended.stop(server)
+        return 0
+    log = workspace.folder / mlflow.LOG
     why = first_error(log.read_text())
     raise RecordError(f"the MLflow UI ended with status {status}: {why} (log: {log})")

@@ -46,13 +46,18 @@ def is_loopback(host: str) -> bool:
 class Gate:
     """Lets requests pass that may read, and adds the headers that restrain a browser."""
 
-    def __init__(self, app: Any, token: str, once: str = "") -> None:
+    def __init__(self, app: Any, token: str, once: str = "", *, is_mlflows: bool = False) -> None:
+        """`is_mlflows`: the app is MLflow's, which asks by POST and has headers of its own."""
         self._app, self._token, self._once = app, token, once
+        self._is_mlflows = is_mlflows
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, as ASGI has it."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close"})
+            else:
+                await self._app(scope, receive, send)
             return
 
         async def send_restrained(message: Any) -> None:
@@ -64,17 +69,20 @@ class Gate:
             await send(message)
 
         refused = self._refused(Request(scope))
-        await (refused or self._app)(scope, receive, send_restrained)
+        passes = self._is_mlflows and refused is None
+        await (refused or self._app)(scope, receive, send if passes else send_restrained)
 
     def _refused(self, request: Request) -> Response | None:
         """The answer to a request that may not pass; None for one that may."""
-        if request.method not in READING:
+        given = request.query_params.get(PARAMETER)
+        site = request.headers.get("sec-fetch-site", "none")
+        if request.method not in READING and not self._is_mlflows:
             text = f"{request.method} is refused: this page only reads."
             return PlainTextResponse(text, 405, {"Allow": ", ".join(READING)})
-        if request.headers.get("sec-fetch-site", "none") not in OWN:
+        # Our page leads to MLflow's, on another port, with the token.
+        if site not in OWN and not (self._is_mlflows and site == "same-site" and given is not None):
             text = "A page of another site led here. Instead: type or paste this address."
             return PlainTextResponse(text, 403)
-        given = request.query_params.get(PARAMETER)
         if given is not None and self._opens(given):
             return _with_cookie(request, self._token)
         if _same(request.cookies.get(_cookie(request), ""), self._token):

@@ -11,18 +11,38 @@ import threading
 from typing import Any
 
 from ablate.errors import AblateError
+from ablate.live.gate import PARAMETER
+from ablate.live.mlflow_app import TOKEN
 from ablate.live.ports import free_port
 from ablate.record import attended, places
 from ablate.store.workspace import Workspace, make_folders
 
 LOG = "mlflow-ui.log"
+APP = "ablate"  # `mlflow_app.py`, as pyproject.toml calls it
+
+
+def start(workspace: Workspace, port: int, token: str) -> Any:
+    """Start MLflow's server for whoever has the token; what it says is in its log."""
+    command = places.ui_command(workspace.tracking_uri, workspace.artifacts, port, APP)
+    places.check_port(port)
+    make_folders(workspace)
+    variables = {**places.ui_environment(workspace.tracking_uri), TOKEN: token}
+    with (workspace.folder / LOG).open("w") as file:  # of this server alone
+        return attended.start(command, env={**os.environ, **variables}, stdout=file, stderr=file)
+
+
+def page(port: int, token: str) -> str:
+    """The address of MLflow's page, with the token."""
+    return places.ui_page(port, f"{PARAMETER}={token}")
 
 
 class MLflow:
     """MLflow's server on this machine, or the one that the workspace records to."""
 
-    def __init__(self, workspace: Workspace, port: int, offered: bool = True) -> None:
-        self._workspace, self._port = workspace, port
+    def __init__(
+        self, workspace: Workspace, port: int, token: str, *, offered: bool = True
+    ) -> None:
+        self._workspace, self._port, self._token = workspace, port, token
         self._process: Any = None
         self._lock = threading.Lock()
         self.trouble = ""
@@ -41,20 +61,14 @@ class MLflow:
             elif self._process.poll() is not None:
                 log = self._workspace.folder / LOG
                 self.trouble = f"MLflow ended: {places.first_error(log.read_text())} (log: {log})"
-        return places.ui_page(self._port) if not self.trouble and self._listens() else None
+        return page(self._port, self._token) if not self.trouble and self._listens() else None
 
     def _start(self) -> None:
-        workspace = self._workspace
         try:
-            make_folders(workspace)
             self._port = free_port(self._port)  # since the page began, another may have taken it
-            command = places.ui_command(workspace.tracking_uri, workspace.artifacts, self._port)
+            self._process = start(self._workspace, self._port, self._token)
         except AblateError as error:
             self.trouble = str(error)
-            return
-        environment = {**os.environ, **places.ui_environment(workspace.tracking_uri)}
-        with (workspace.folder / LOG).open("w") as file:
-            self._process = attended.start(command, env=environment, stdout=file, stderr=file)
 
     def _listens(self) -> bool:
         with socket.socket() as probe:

@@ -40,7 +40,7 @@ def serve(
     from ablate.live.served import Served
 
     token, once = token or secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    mlflow = MLflow(workspace, port + 1, offered=is_loopback(host))
+    mlflow = MLflow(workspace, port + 1, token, offered=is_loopback(host))
     served = Served(workspace, awaited=at_study)
     app = make_app(served, mlflow, token, once)
     config = uvicorn.Config(

@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ablate.errors import RecordError
@@ -57,9 +58,9 @@ def digest(uri: str) -> str:
     return hashlib.sha256(uri.rstrip("/").encode()).hexdigest()[:12]
 
 
-def ui_command(uri: str, artifacts: str | Path, port: int = 5000) -> list[str]:
+def ui_command(uri: str, artifacts: str | Path, port: int = 5000, app: str = "") -> list[str]:
     """The command that shows the records of a database at http://127.0.0.1:<port>; it needs the
-    variables of `ui_environment`."""
+    variables of `ui_environment`. `app`: the name of an app around MLflow's."""
     check_uri(uri)
     if is_server(uri):
         raise RecordError(f"{redacted(uri)} is already a server: open it in a browser.")
@@ -67,12 +68,22 @@ def ui_command(uri: str, artifacts: str | Path, port: int = 5000) -> list[str]:
         raise RecordError(f"--port {port} is not valid. Expected 1 to 65535.")
     storage = ["--artifacts-destination", str(artifacts)]
     address = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    return [sys.executable, "-m", "mlflow", "server", *storage, *address]
+    around = ["--app-name", app, "--uvicorn-opts", "--no-access-log"] if app else []
+    return [sys.executable, "-m", "mlflow", "server", *storage, *address, *around]
 
 
-def ui_page(port: int) -> str:
-    """The page where the UI shows experiments as model training, its mode being after the #."""
-    return f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
+def ui_app() -> Any:
+    """The app that MLflow's server runs: to be called in such a server."""
+    from mlflow.server.fastapi_app import app
+
+    return app
+
+
+def ui_page(port: int, asked: str = "") -> str:
+    """The page where the UI shows experiments as model training, its mode being after the #.
+    `asked`: what stands after the question mark."""
+    question = f"?{asked}" if asked else ""
+    return f"http://127.0.0.1:{port}/{question}#/experiments?workflowType=machine_learning"
 
 
 def check_port(port: int) -> None:

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -25,12 +26,15 @@ def page(places, browser) -> Iterator[Callable[..., None]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = place.start("ui", "--mlflow", "--port", str(port))
-    _wait(f"http://127.0.0.1:{port}/health")
+    token = {"ABLATE_UI_TOKEN": "open-sesame"}
+    server = place.start("ui", "--mlflow", "--port", str(port), env=token)
+    _wait(f"http://127.0.0.1:{port}/health?token=open-sesame")
+    with pytest.raises(HTTPError, match="401"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=9)
 
     def shows(path: str, *texts: str) -> None:
         tab = browser.new_page()
-        tab.goto(ui_page(port).replace("/experiments", path))
+        tab.goto(ui_page(port, "token=open-sesame").replace("/experiments", path))
         for text in texts:  # MLflow fills its pages bit by bit
             tab.get_by_text(text).first.wait_for(state="attached", timeout=60_000)
         tab.close()
@@ -43,12 +47,21 @@ def page(places, browser) -> Iterator[Callable[..., None]]:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
 
 
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect."""
+
+    def redirect_request(self, *_):
+        return None
+
+
 def _wait(url: str, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(url, timeout=2):
+            with urllib.request.build_opener(NoRedirect).open(url, timeout=2):
                 return
+        except HTTPError:  # a redirect, with a cookie
+            return
         except OSError:
             time.sleep(0.5)
     raise AssertionError(f"{url} did not answer within {seconds} s")

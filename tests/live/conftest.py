@@ -37,7 +37,7 @@ def site(place: Place) -> Iterator[str]:
     import uvicorn
 
     served = Served(place.workspace)
-    app = make_app(served, MLflow(place.workspace, 5999), TOKEN)
+    app = make_app(served, MLflow(place.workspace, 5999, TOKEN), TOKEN)
     config = uvicorn.Config(app, port=0, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

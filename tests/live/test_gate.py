@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from importlib.metadata import entry_points
 
-from ablate.live.gate import is_loopback
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from ablate.live import mlflow_app
+from ablate.live.gate import Gate, is_loopback
+from ablate.live.mlflow import APP
 from ablate.live.served import Served
 from tests.support.live_pages import KEY, Client
 
@@ -49,6 +56,27 @@ def test_what_a_browser_is_started_with_works_once(place):
 def test_another_sites_link_starts_nothing(client, path, site):
     assert client.get(path, headers={"sec-fetch-site": site}).status_code == 403
     assert client.get("/", headers={"sec-fetch-site": "none"}).status_code == 200
+
+
+def test_mlflows_page_is_behind_the_gate_too():
+    async def mlflows(scope, receive, send):
+        await PlainTextResponse("runs")(scope, receive, send)
+
+    client = TestClient(Gate(mlflows, "open", is_mlflows=True), follow_redirects=False)
+    linked = {"sec-fetch-site": "same-site"}
+    assert client.get("/").status_code == client.post("/api").status_code == 401
+    assert client.get("/?token=wrong", headers=linked).status_code == 401
+    assert client.get("/?token=open", headers=linked).status_code == 303
+    answer = client.post("/api")
+    assert answer.text == "runs" and "content-security-policy" not in answer.headers
+    assert client.post("/api", headers=linked).status_code == 403
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/socket"):
+        pass
+
+
+def test_mlflows_server_finds_the_app_behind_the_gate():
+    [found] = entry_points(group="mlflow.app", name=APP)
+    assert found.load() is mlflow_app.app
 
 
 def test_a_browser_is_restrained(client):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import html
+import io
 import itertools
 import math
 import re
+import resource
 import socket
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from ablate.commands.table import show_table
 from ablate.compare.formats import table_of_values
+from ablate.live import asked
 from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
 from ablate.live.views import query
@@ -189,6 +193,42 @@ def test_a_query_that_does_not_end_leaves_nothing_behind(place, monkeypatch):
     assert "ablate-query" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_queries_run_one_at_a_time(place, monkeypatch):
+    running, together = [], []
+
+    def ask(workspace, sql, limits):
+        together.append(len(running))
+        running.append(sql)
+        time.sleep(0.05)
+        return running.pop()
+
+    monkeypatch.setattr("ablate.live.asked.ask", ask)
+    threads = [threading.Thread(target=query.answer, args=(place.workspace, "")) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [0, 0, 0]
+
+
+def test_the_memory_of_a_query_is_limited_before_it_is_asked(monkeypatch, capsys):
+    happened = []
+    monkeypatch.setattr("resource.setrlimit", lambda *limit: happened.append(limit))
+    monkeypatch.setattr("sys.stdin", io.StringIO("{}"))
+    monkeypatch.setattr(asked, "_answer", lambda given: happened.append("asked") or {})
+    monkeypatch.setattr("os._exit", lambda status: None)
+    asked.main()
+    limit = resource.RLIMIT_AS, (asked.MOST_BYTES, asked.MOST_BYTES)
+    assert happened == [limit, "asked"]
+
+
+def test_a_trial_without_epochs_was_not_trained_for_0_s(client, place):
+    place.grow("mos-3", 1, 4.4)
+    assert "trained for" in client.seen("/trial/mos-3")
+    place.grow("mos-3", 0, 4.4)
+    assert "trained for" not in client.seen("/trial/mos-3").partition("<h2")[0]
+
+
 def test_the_page_stands_if_mlflow_does_not(client, place, monkeypatch):
     place.workspace.folder.joinpath("mlflow-artifacts").write_text("in the way")
     page = client.seen("/mlflow", 503)
@@ -203,7 +243,7 @@ def test_mlflow_takes_another_port_if_its_own_is_taken(place, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        mlflow = MLflow(place.workspace, port)
+        mlflow = MLflow(place.workspace, port, "token")
         assert mlflow.address() is None and not mlflow.trouble
     ((words,),) = [started]
     assert int(words[words.index("--port") + 1]) > port

@@ -67,7 +67,7 @@ class Client:
     def __init__(
         self, served: Served, base: str = "http://127.0.0.1:5050", given: str = TOKEN
     ) -> None:
-        self._app = make_app(served, MLflow(served.workspace, 5999), TOKEN, ONCE)
+        self._app = make_app(served, MLflow(served.workspace, 5999, TOKEN), TOKEN, ONCE)
         self._base, self._cookies = base, httpx.Cookies()
         self.get(f"/?token={given}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,16 +28,19 @@ EXAMPLES = {
     "columns of trials": "DESCRIBE trials",
 }
 
+_one_at_a_time = threading.Lock()  # each question's process may need much memory
+
 
 def answer(workspace: Workspace, sql: str) -> Table:
     """The rows of one SELECT, over records as they are now."""
-    update_mirror(workspace)  # which may take longer than a question may
     limits = queries.Limits(seconds=SECONDS, rows=MOST_ROWS)
-    try:
-        return asked.ask(workspace, sql, limits)
-    except queries.MirrorDamaged:
-        update_mirror(workspace, rebuild=True)
-        return asked.ask(workspace, sql, limits)
+    with _one_at_a_time:
+        update_mirror(workspace)  # which may take longer than a question may
+        try:
+            return asked.ask(workspace, sql, limits)
+        except queries.MirrorDamaged:
+            update_mirror(workspace, rebuild=True)
+            return asked.ask(workspace, sql, limits)
 
 
 def blocks(sql: str, rows: Table) -> list[Block]:
