@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from ablate.lm.components.backbone import mogrifier as mogrifier_backbone
 from ablate.lm.components.backbone import rhn as rhn_backbone
 from ablate.lm.components.backbone.irlm import impulse_response
 from ablate.lm.model.fast.lstm_steps import lstm_steps
 from ablate.lm.model.fast.mogrifier_trace import Cell, Round
-from ablate.lm.model.fast.mogrifier_window import fast_window
 from benchmarks.measure import Figure, agree, race, share_of_products
 from benchmarks.opponents import recurrences as loops
 
@@ -169,7 +169,7 @@ def mogrifier(
     rounds = tuple(Round(left=q, right=None, bias=b, mask=None) for q, b in pairs)
     cell = Cell(weight_ih=w_x, weight_hh=w_h, bias=bias, rounds=rounds, capped=False)
     sides = (
-        lambda: fast_window(x, h, c, None, cell)[0],
+        lambda: mogrifier_backbone.window(x, h, c, None, cell)[0],
         lambda: loop(x, h, c, w_x, w_h, bias, pairs),
         (x, w_x, w_h, bias, *(leaf for pair in pairs for leaf in pair)),
     )

@@ -46,19 +46,6 @@ def test_its_own_fields_are_a_schedule(schedule, expected):
     assert rates_by_epoch(values, [1.0] * 3) == pytest.approx(expected)
 
 
-def test_without_a_mean_gradient_it_is_rmsprop_with_a_correction_for_the_start():
-    model = nn.Linear(2, 1, bias=False).double()
-    optimizer = Adam(AdamConfig(learning_rate=0.1, beta1=0.0, epsilon=1e-8), model)
-    w, v = model.weight.detach().clone(), torch.zeros(1, 2, dtype=torch.float64)
-    for t in range(1, 5):
-        gradient = torch.full_like(w, float(t))
-        model.weight.grad = gradient.clone()
-        v = 0.999 * v + 0.001 * gradient**2
-        w = w - 0.1 * gradient / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
-        optimizer.step()
-    torch.testing.assert_close(model.weight.detach(), w, rtol=0, atol=1e-12)
-
-
 def test_the_step_counter_of_fused_steps_stays_on_the_parameters_device():
     """On a GPU, torch's fused Adam expects it there."""
     tensors = {"0.step": torch.zeros((), device="meta")}

@@ -1,4 +1,4 @@
-"""Direct output connection against its equations in numpy, MoS, and its published sizes."""
+"""Direct output connection against its equations in numpy, and MoS."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 from ablate.lm.components.head.doc import experts_by_layer
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import OFF
 from ablate.lm.model.mixture import log_probs, summed_nll
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 
 def softmax(x):
@@ -33,8 +29,10 @@ def by_hand(layers, experts, weights, embedding, bias, activation):
     return sum(p * softmax(embedding @ k + bias) for p, k in zip(prior, vectors, strict=True))
 
 
-@pytest.mark.parametrize("experts", [(3, 2, 0, 1), (2, 1), (0, 2, 1), (1, 1, 1, 1)])
-@pytest.mark.parametrize(("activation", "bias"), [("tanh", True), ("none", False)])
+@pytest.mark.parametrize(
+    ("experts", "activation", "bias"),
+    [((3, 2, 0, 1), "tanh", True), ((2, 1), "none", True), ((0, 2, 1), "tanh", False)],
+)
 def test_it_is_the_equations(build, make_features, experts, activation, bias):
     values = {
         "backbone.num_layers": 3,
@@ -91,24 +89,3 @@ def test_a_layer_that_is_not_there_is_refused(build):
         assert part in text
     with pytest.raises(CombinationError, match="has no experts"):
         build({"head": "doc", "head.experts": [0, 0]})
-
-
-SIZES = [
-    (280, 960, 620, 10_000, 22_849_120),
-    (300, 1150, 650, 33_278, 36_639_278),
-]
-
-
-@pytest.mark.parametrize(("size", "units", "last", "vocabulary", "expected"), SIZES)
-def test_it_has_its_published_size(size, units, last, vocabulary, expected):
-    values = {
-        "backbone": "lstm",
-        "backbone.num_layers": 3,
-        "backbone.units": units,
-        "backbone.last_units": last,
-        "embedding.size": size,
-        "head": "doc",
-        "head.experts": [15, 5, 0, 0],
-        "optimizer": "nt_asgd",
-    }
-    assert count_parameters(resolve(values), vocabulary) == expected

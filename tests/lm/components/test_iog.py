@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.lm.components.gate.iog import Iog, IogConfig
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.flow import Mixture, Shapes
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.mixture import log_probs, summed_nll
@@ -110,12 +108,3 @@ def test_it_knows_nothing_but_the_input_word(build):
     same = [vectors_TBG[t, b] for t, b in ((0, 0), (1, 0), (1, 1), (2, 1))]
     assert all(torch.equal(same[0], other) for other in same)
     assert not torch.equal(same[0], vectors_TBG[2, 0])
-
-
-@pytest.mark.parametrize(("vocabulary", "expected"), [(10_000, 6_010_000), (33_278, 20_000_078)])
-def test_it_has_its_published_size(vocabulary, expected):
-    base = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
-    with_gate, without = (
-        count_parameters(resolve({**base, "gate": gate}), vocabulary) for gate in ("iog", "none")
-    )
-    assert with_gate - without == expected == 601 * vocabulary

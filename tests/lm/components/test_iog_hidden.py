@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.lm.components.gate.iog import IogConfig
 from ablate.lm.components.gate.iog_hidden import IogHidden
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.flow import Shapes
 from ablate.lm.model.masks import OFF
 
@@ -26,11 +24,3 @@ def test_it_is_the_reference(golden, make_features):
     signal, _ = gate(features.__class__(**{**features.__dict__, **read}), (), OFF)
     actual = (signal.vectors_NG @ signal.weight_VG.t() + signal.bias_V).sigmoid()
     torch.testing.assert_close(actual, vectors["gate_hidden"], rtol=1e-9, atol=1e-12)
-
-
-def test_it_is_larger_than_the_plain_gate_by_the_hidden_units_of_every_word():
-    base = {"backbone": "lstm", "backbone.units": 890, "head": "softmax", "optimizer": "sgd"}
-    hidden, plain = (
-        count_parameters(resolve({**base, "gate": gate}), 10_000) for gate in ("iog_hidden", "iog")
-    )
-    assert hidden - plain == 890 * 10_000

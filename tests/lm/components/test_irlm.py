@@ -10,19 +10,16 @@ from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 from ablate.lm.components.backbone.irlm import (
     impulse_response,
-    impulse_response_plain,
     timescales,
 )
 from ablate.lm.data.corpus import corpus_digest
-from ablate.lm.model.assemble import count_parameters
+from ablate.lm.model.fast.scan import scan_plain
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.mixture import log_probs, summed_nll
 from ablate.lm.model.optimizer import parameter_groups
 from ablate.lm.training.training import Training
 from ablate.store.store import Store
 from ablate.trial.task import Place
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 IRLM = {"backbone": "irlm", "head.bias": False}
 LONG_UNITS = {
@@ -94,30 +91,8 @@ def window(dtype=torch.float64, rows=1, size=(6, 3, 5)):
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("size", [(6, 3, 5), (1, 1, 1), (9, 7, 151)])
-def test_the_fast_recurrence_is_its_plain_twin(dtype, tolerance, rows, size):
-    inputs = window(dtype, rows, size)
-    weights = torch.randn(size, dtype=dtype)
-    actual = []
-    for run in (impulse_response, impulse_response_plain):
-        x_TBH = run(*inputs)
-        actual.append((x_TBH, *torch.autograd.grad((x_TBH * weights).sum(), inputs)))
-    for result, reference in zip(*actual, strict=True):
-        torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("rows", [1, 3])
 def test_its_gradients_are_those_of_finite_differences(rows):
     torch.autograd.gradcheck(impulse_response, window(rows=rows))
-
-
-def test_without_memory_it_is_a_bigram_model(build):
-    model = build({**IRLM, "backbone.units": 6, "backbone.initial": 0.0}).model
-    table = (model.embedding.weight @ model.head.decoder.weight.t()).log_softmax(-1)
-    ids = torch.randint(0, 23, (8, 2))
-    actual = log_probs(model(ids, model.initial_state(2)).mixture)
-    torch.testing.assert_close(actual, table[ids.flatten()])
 
 
 def test_a_mask_may_be_on_the_state_it_reads(build):
@@ -130,7 +105,7 @@ def test_a_mask_may_be_on_the_state_it_reads(build):
             return torch.full(shape, mask, dtype=like.dtype)
 
     raw, _, _ = backbone(x, torch.zeros(5, 2), (before,), Held())
-    doubled = impulse_response_plain(x, before[0], mask * backbone.r[None])
+    doubled = scan_plain(mask * backbone.r[None, None], x, before[0])
     torch.testing.assert_close(raw[0], doubled)
     assert not torch.allclose(raw[0], backbone(x, torch.zeros(5, 2), (before,), OFF)[0][0])
 
@@ -178,14 +153,6 @@ def test_an_r_without_a_rate_is_fixed(build):
     summed_nll(passed.mixture, torch.zeros(6, dtype=torch.long)).backward()
     assert model.backbone.r.grad is None
     assert model.embedding.weight.grad is not None
-
-
-@pytest.mark.parametrize(
-    ("vocabulary", "expected"), [(10_000, 10_240_512), (67_428, 2 * 67_428 * 512 + 512)]
-)
-def test_it_has_its_published_size(vocabulary, expected):
-    values = {**IRLM, "embedding.size": 512, "head": "softmax", "optimizer": "sgd"}
-    assert count_parameters(resolve(values), vocabulary) == expected
 
 
 @pytest.mark.parametrize(

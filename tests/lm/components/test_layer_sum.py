@@ -57,12 +57,3 @@ def test_the_projection_starts_orthonormal(build):
 def test_layers_of_different_units_are_refused(build):
     with pytest.raises(CombinationError, match="different units: 5, 7"):
         build({**SUM, "backbone.num_layers": 2, "backbone.units": [5, 7]})
-
-
-def test_without_rounds_the_mogrifier_is_the_lstm_with_these_connections(build):
-    """Section 5's test: both have the same draws and the same outputs."""
-    outputs = []
-    for backbone in ({"backbone": "lstm"}, {"backbone": "mogrifier", "backbone.rounds": 0}):
-        model = build({**SUM, **backbone}).model
-        outputs.append(model.features(IDS, model.initial_state(2), OFF)[0].output_TBH)
-    assert torch.equal(*outputs)

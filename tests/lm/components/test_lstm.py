@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.fast.lstm_steps import lstm_steps
 from ablate.lm.model.masks import OFF, Chance, Masks
-from tests.support.masked import assert_ones_are_no_masks, gradients
+from tests.support.masked import gradients
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+both_ways = pytest.mark.usefixtures("both_ways")
 
 CHANCE = Chance(Streams(1), 0)
 
@@ -29,6 +27,7 @@ def by_hand(x, h, c, weight_ih, weight_hh, bias):
     return torch.stack(outputs), h, c
 
 
+@both_ways
 @pytest.mark.parametrize("biases", [1, 2])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_layers_are_the_equations(build, biases, dtype):
@@ -49,20 +48,6 @@ def test_layers_are_the_equations(build, biases, dtype):
         torch.testing.assert_close(after[2 * layer][0], h, **close)
         torch.testing.assert_close(after[2 * layer + 1][0], c, **close)
         assert torch.equal(raw[layer], masked[layer])
-
-
-def test_gradients_are_those_of_the_equations(build):
-    backbone = build({"backbone.num_layers": 1}, dtype=torch.float32).model.backbone
-    x = torch.randn(9, 3, 6)
-    raw, _, _ = backbone(x, torch.zeros(9, 3), backbone.initial_state(3), OFF)
-    named = dict(backbone.named_parameters())
-    fused = torch.autograd.grad(raw[0].square().sum(), list(named.values()))
-    bias = named["bias_ih_l0"] + named["bias_hh_l0"]
-    zeros = torch.zeros(3, 7)
-    slow, _, _ = by_hand(x, zeros, zeros, named["weight_ih_l0"], named["weight_hh_l0"], bias)
-    expected = torch.autograd.grad(slow.square().sum(), list(named.values()))
-    for result, reference in zip(fused, expected, strict=True):
-        torch.testing.assert_close(result, reference, rtol=1e-4, atol=1e-5)
 
 
 def test_masks_are_asked_for_at_their_sites(build):
@@ -99,47 +84,7 @@ def test_a_wrong_number_of_layers_is_refused(build):
         build({"backbone.units": [5, 4], "backbone.num_layers": 3})
 
 
-AWD = {
-    "backbone": "lstm",
-    "backbone.num_layers": 3,
-    "backbone.units": 1150,
-    "backbone.last_units": 400,
-    "embedding.size": 400,
-    "head": "softmax",
-    "head.tied": True,
-    "optimizer": "nt_asgd",
-}
-
-
-@pytest.mark.parametrize(("vocabulary", "expected"), [(10_000, 24_221_600), (33_278, 33_556_078)])
-def test_awd_lstm_has_its_published_size(vocabulary, expected):
-    assert count_parameters(resolve(AWD), vocabulary) == expected
-
-
-@pytest.mark.parametrize(
-    ("units", "vocabulary", "expected"),
-    [
-        (200, 10_000, 4_651_600),
-        (650, 10_000, 19_775_200),
-        (1500, 10_000, 66_022_000),
-        (650, 33_278, 50_059_878),
-    ],
-)
-def test_zaremba_models_have_their_published_size(units, vocabulary, expected):
-    values = {"backbone": "lstm", "backbone.units": units, "embedding.size": units}
-    one_bias = {"backbone.biases": 1}
-    config = resolve({**values, **one_bias, "head": "softmax", "optimizer": "sgd"})
-    assert count_parameters(config, vocabulary) == expected
-
-
-@pytest.mark.parametrize(("units", "expected"), [(650, 19_775_200), (1500, 66_022_000)])
-def test_masks_for_each_gate_add_no_parameters(units, expected):
-    values = {"backbone": "lstm", "backbone.units": units, "embedding.size": units}
-    values |= {"backbone.biases": 1, "head": "softmax", "optimizer": "sgd"}
-    config = resolve({**values, **GAL, "regularizer.embedding_dropout.per_row": True})
-    assert count_parameters(config, 10_000) == expected
-
-
+@both_ways
 def test_awd_lstm_is_the_public_code(build, golden, load_awd, awd_name):
     """Values and gradients, with AR and TAR, from the same weights."""
     vectors = golden("awd_forward")
@@ -263,20 +208,26 @@ def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, kin
         torch.testing.assert_close(result, reference, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("values", [GAL, SHARED, INAN])
-def test_masks_of_ones_are_the_fused_kernel(build, values):
-    assert_ones_are_no_masks(build({**values, "backbone.units": [7, 5]}, dtype=torch.float32))
+LARGE = (5, 33, 41, 53)  # steps, rows, inputs, units
+SHARES = [(1, 1), (4, 4), (4, None), (None, 1), (None, 4), (None, None)]  # masks on input and state
 
 
-@pytest.mark.parametrize(("dtype", "share"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("shares", [(1, 1), (4, 4), (4, None), (None, 1), (None, 4), (None, None)])
-@pytest.mark.parametrize("sizes", [(7, 3, 5, 9), (1, 1, 1, 1), (2, 4, 3, 2), (5, 33, 41, 53)])
-def test_fast_steps_are_plain_steps(sizes, shares, dtype, share, near):
+@pytest.mark.kernels
+@pytest.mark.parametrize(
+    ("sizes", "shares"),
+    [
+        *((LARGE, shares) for shares in SHARES),
+        ((7, 3, 5, 9), (4, 1)),
+        ((2, 4, 3, 2), (1, 4)),
+        ((1, 1, 1, 1), (None, None)),
+    ],
+)
+def test_a_window_by_kernels_is_that_of_float64(sizes, shares, near):
     num_steps, rows, inputs, units = sizes
     generator = torch.Generator().manual_seed(2)
 
     def draw(*shape):
-        drawn = torch.randn(shape, generator=generator, dtype=dtype)
+        drawn = torch.randn(shape, generator=generator)
         return drawn.mul_(shape[-1] ** -0.5).requires_grad_()
 
     leaves = (
@@ -284,21 +235,10 @@ def test_fast_steps_are_plain_steps(sizes, shares, dtype, share, near):
         draw(4 * units, inputs), draw(4 * units, units), draw(4 * units),
     )  # fmt: skip
     widths = zip(shares, (inputs, units), strict=True)
-    masks = [None if n is None else keep(n, n, rows, width).to(dtype) for n, width in widths]
+    masks = [None if n is None else keep(n, n, rows, width) for n, width in widths]
     actual = []
-    for fast in (True, False):
-        outputs = lstm_steps(*leaves, *masks, fast=fast)
+    for dtype in (torch.float32, torch.float64):
+        given = [None if x is None else x.to(dtype) for x in (*leaves, *masks)]
+        outputs = lstm_steps(*given)
         actual.append((*outputs, *gradients(outputs, leaves)))
-    near(*actual, share)
-
-
-def test_a_masked_window_cut_in_two_is_the_window(build):
-    assembly = build(GAL)
-    backbone, masks = assembly.model.backbone, Masks(assembly.regularizers, CHANCE)
-    x, ids = torch.randn(6, 2, 6).double(), torch.zeros(6, 2)
-    raw, _, after = backbone(x, ids, backbone.initial_state(2), masks)
-    first, _, between = backbone(x[:2], ids[:2], backbone.initial_state(2), masks)
-    second, _, last = backbone(x[2:], ids[2:], between, masks)
-    torch.testing.assert_close(torch.cat((first[1], second[1])), raw[1])
-    for result, reference in zip(last, after, strict=True):
-        torch.testing.assert_close(result, reference)
+    near(*actual, 1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.lm.components.backbone.mingru import min_gru, positive
+from ablate.lm.components.backbone.mingru import positive
 from ablate.lm.model.masks import OFF
 from tests.support.by_hand import gelu, numbers, rms_norm, sigmoid
 
@@ -64,13 +64,6 @@ def test_layers_are_a_loop(build, dtype, values):
         assert len(kept) == (0 if values is OFFS else 3)
         for one, other in zip(kept, read[-3:], strict=bool(len(kept))):
             np.testing.assert_allclose(one, other, **near)
-
-
-def test_gates_at_their_ends_keep_the_state_or_replace_it():
-    candidate, h = torch.randn(3, 2, 4), torch.randn(2, 4)
-    closed = min_gru(torch.full((3, 2, 4), -1e4), candidate, h)
-    torch.testing.assert_close(closed, h.expand(3, -1, -1), rtol=0, atol=0)
-    torch.testing.assert_close(min_gru(torch.full((3, 2, 4), 1e4), candidate, h), candidate)
 
 
 def test_candidates_are_positive_continuous_and_rise():

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.mixture import log_probs
 
 MLP = {"head": "mlp", "head.units": 6}
 
 
-@pytest.mark.parametrize("hidden_bias", [True, False])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("tied", "bias", "hidden_bias"),
+    [(True, True, False), (False, True, True), (False, False, True)],
+)
 def test_it_is_a_softmax_of_a_hidden_layer(build, make_features, tied, bias, hidden_bias):
     fields = {"head.tied": tied, "head.bias": bias, "head.hidden_bias": hidden_bias}
     model = build({**MLP, **fields}).model
@@ -35,17 +34,6 @@ def test_it_is_a_softmax_of_a_hidden_layer(build, make_features, tied, bias, hid
     torch.testing.assert_close(actual, logits.log_softmax(-1))
 
 
-def test_a_hidden_layer_that_does_nothing_is_the_softmax(build, make_features):
-    fields = {"head.activation": "identity", "head.hidden_bias": False, "backbone.units": 6}
-    mlp, softmax = build({**MLP, **fields}).model, build({"backbone.units": 6}).model
-    mlp.head.hidden.weight.data.copy_(torch.eye(6))
-    features = make_features(4, 3, 6, (6,))
-    result, reference = (
-        log_probs(m.head(features, m.embedding.weight, OFF)) for m in (mlp, softmax)
-    )
-    torch.testing.assert_close(result, reference)
-
-
 def test_its_hidden_layer_may_be_masked(build, make_features):
     model = build(MLP).model
     requested = []
@@ -58,13 +46,6 @@ def test_its_hidden_layer_may_be_masked(build, make_features):
     actual = log_probs(model.head(make_features(4, 3, 6, (7,)), model.embedding.weight, Nothing()))
     assert requested == [("latent", (4, 3, 6))]
     torch.testing.assert_close(actual, torch.zeros_like(actual).log_softmax(-1))
-
-
-def test_its_size():
-    values = {"backbone": "irlm", "embedding.size": 512, "optimizer": "sgd"}
-    config = resolve({**values, "head": "mlp", "head.units": 300, "head.bias": False})
-    expected = 50 * 512 + 512 + (512 * 300 + 300) + 50 * 300
-    assert count_parameters(config, 50) == expected
 
 
 def test_tying_unequal_widths_is_refused_with_the_ways_out(build):

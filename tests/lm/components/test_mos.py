@@ -7,16 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import Chance, Masks
 from ablate.lm.model.mixture import log_probs, summed_nll, token_nll
 from ablate.lm.model.regularizer import Regularizer
 
-pytestmark = pytest.mark.usefixtures("both_ways")
 
-
+@pytest.mark.usefixtures("both_ways")
 def test_it_is_the_public_code(build, golden, load_awd):
     vectors = golden("mos_head")
     values = {
@@ -72,24 +69,3 @@ def test_the_latent_mask_acts_on_all_components_together(build, make_features):
     mixture = model.head(features, model.embedding.weight, Masks((Spy(),), Chance(Streams(1), 0)))
     assert sites == [("latent", (4, 2, 18))]
     assert not mixture.vectors_NJE.any()
-
-
-SIZES = [
-    (280, 960, 620, 10_000, 21_500_620),
-    (300, 1150, 650, 33_278, 34_909_528),
-]
-
-
-@pytest.mark.parametrize(("size", "units", "last", "vocabulary", "expected"), SIZES)
-def test_it_has_its_published_size(size, units, last, vocabulary, expected):
-    values = {
-        "backbone": "lstm",
-        "backbone.num_layers": 3,
-        "backbone.units": units,
-        "backbone.last_units": last,
-        "embedding.size": size,
-        "head": "mos",
-        "head.experts": 15,
-        "optimizer": "nt_asgd",
-    }
-    assert count_parameters(resolve(values), vocabulary) == expected

@@ -80,19 +80,3 @@ def test_a_parameters_share_of_the_rate_is_the_share_of_its_step():
     for bowl in (whole, tenth):
         update(bowl, Nadam(NadamConfig(learning_rate=0.1), bowl))
     torch.testing.assert_close(tenth.w, whole.w * 0.1)
-
-
-@pytest.mark.parametrize("beta1", [0.9, 0.0])
-def test_it_continues_to_the_same_bits(beta1):
-    config = NadamConfig(learning_rate=0.1, beta1=beta1)
-    whole, first, second = Bowl(), Bowl(), Bowl()
-    optimizers = [Nadam(config, bowl) for bowl in (whole, first, second)]
-    for _ in range(9):
-        update(whole, optimizers[0])
-    for _ in range(4):
-        update(first, optimizers[1])
-    second.load_state_dict(first.state_dict())
-    optimizers[2].restore(*optimizers[1].saved())
-    for _ in range(5):
-        update(second, optimizers[2])
-    assert torch.equal(whole.w, second.w)

@@ -114,31 +114,6 @@ def test_evaluation_is_the_same_however_it_is_cut(model, judged):
     assert rows_nll(built, stream[:, None], 7) == pytest.approx(-whole.mean())
 
 
-def test_a_large_sentinel_leaves_the_softmax_alone(model, build):
-    pointing, ids = model(), ids_of(5)
-    plain = build({"head.bias_range": 0.3}, vocabulary=V).model
-    plain.load_state_dict(pointing.state_dict(), strict=False)
-    with torch.no_grad():
-        pointing.head.query.weight.zero_()
-        pointing.head.query.bias.fill_(10.0)  # q = 1
-        pointing.head.sentinel.weight.fill_(100.0)
-    actual, expected = (log_probs(run(each, ids).mixture) for each in (pointing, plain))
-    torch.testing.assert_close(actual, expected)
-
-
-def test_with_a_small_sentinel_only_words_just_read_are_left(model):
-    built, ids = model(), ids_of(6)
-    with torch.no_grad():
-        built.head.query.weight.zero_()
-        built.head.query.bias.fill_(10.0)
-        built.head.sentinel.weight.fill_(-100.0)
-    p = log_probs(run(built, ids).mixture).exp().unflatten(0, ids.shape)
-    for t in range(6):
-        for b in range(ROWS):
-            read = set(ids[max(0, t - LENGTH + 1) : t + 1, b].tolist())
-            assert {w for w in range(V) if p[t, b, w] > 1e-6} == read
-
-
 @pytest.mark.parametrize("loss", [summed_nll, summed_nll_plain])
 def test_its_gradients_are_those_of_finite_differences(model, loss):
     """With equal words in reach, and targets that were read and that were not."""

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.lm.components.backbone.rhn import plain_window, window
-from ablate.lm.model.assemble import count_parameters
+from ablate.lm.components.backbone.rhn import window
 from ablate.lm.model.masks import OFF, Chance, Masks
 from ablate.lm.model.regularizer import Regularizer
-
-pytestmark = pytest.mark.usefixtures("both_ways")
 
 RHN = {"backbone": "rhn", "backbone.depth": 3, "backbone.initial_range": 0.8}
 
@@ -62,8 +58,7 @@ def keep(seed, *shape):
     return 1.5 * (torch.rand(shape, generator=generator) < 2 / 3).double()
 
 
-@pytest.mark.parametrize("depth", [1, 4])
-@pytest.mark.parametrize(("values", "num_masks"), [(SHARED, 1), (PER_GATE, 2)])
+@pytest.mark.parametrize(("values", "num_masks", "depth"), [(SHARED, 1, 4), (PER_GATE, 2, 3)])
 def test_masks_on_what_is_read_are_the_equations(build, fixed_chance, values, num_masks, depth):
     """The first mask of a pair is h's, the second t's; the s that is carried over has none."""
     assembly = build({**RHN, **values, "backbone.depth": depth})
@@ -98,72 +93,37 @@ def drawing(shape):
     return draw, inputs, weights, biases
 
 
-@pytest.mark.parametrize("num_masks", [0, 1, 2])
-@pytest.mark.parametrize(("dtype", "share"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
+LARGE = (3, 23, 9, 53, 2)  # steps, rows, inputs, units, depth
+
+
+@pytest.mark.kernels
 @pytest.mark.parametrize(
-    "shape",
-    [(5, 3, 6, 7, 3), (1, 1, 1, 1, 1), (2, 1, 9, 3, 1), (7, 5, 2, 11, 6), (3, 23, 9, 53, 2)],
+    ("shape", "num_masks"),
+    [
+        *((LARGE, number) for number in (0, 1, 2)),
+        ((5, 3, 6, 7, 3), 1),
+        ((7, 5, 2, 11, 6), 2),
+        ((1, 1, 1, 1, 1), 0),
+    ],
 )
-def test_the_fast_window_is_the_plain_one(shape, num_masks, dtype, share, near):
-    """Value and every gradient, also where only the last state counts; the plain one in float64."""
+def test_a_window_by_kernels_is_that_of_float64(shape, num_masks, near):
+    """Value and every gradient, also where only the last state counts."""
     T, B, E, H, _ = shape
     draw, inputs, weights, biases = drawing(shape)
     x, s, weight_ih = inputs
     on_x, on_s = (draw(num_masks, B, n).detach() if num_masks else None for n in (E, H))
     target = draw(T, B, H).detach()
     actual = []
-    for run, kind in ((window, dtype), (plain_window, torch.float64)):
+    for kind in (torch.float32, torch.float64):
 
         def cast(x, kind=kind):
             return None if x is None else x.to(kind)
 
         own = (cast(x), cast(s), cast(on_x), cast(on_s), cast(weight_ih))
-        states = run(*own, list(map(cast, weights)), list(map(cast, biases)))
+        states = window(*own, list(map(cast, weights)), list(map(cast, biases)))
         loss = (states * target.to(kind)).sum() + states[-1].square().sum()
         actual.append((states, *torch.autograd.grad(loss, [*inputs, *weights, *biases])))
-    near(*actual, share)
-
-
-def test_gradients_under_masks_for_each_gate_are_finite_differences():
-    draw, inputs, weights, biases = drawing((3, 2, 2, 3, 2))
-    on_x, on_s = draw(2, 2, 2).detach(), draw(2, 2, 3).detach()
-
-    def run(x, s, weight_ih, *rest):
-        return window(x, s, on_x, on_s, weight_ih, rest[:2], rest[2:])
-
-    assert torch.autograd.gradcheck(run, (*inputs, *weights, *biases))
-
-
-@pytest.mark.parametrize("on_x", [False, True])
-def test_two_equal_masks_are_one(on_x):
-    draw, inputs, weights, biases = drawing((4, 3, 5, 6, 3))
-    x, s, weight_ih = inputs
-    mask_1BE, mask_1BH = draw(1, 3, 5).detach(), draw(1, 3, 6).detach()
-    actual = []
-    for num_masks in (1, 2):
-        of_x = mask_1BE.expand(num_masks, -1, -1) if on_x else None
-        of_s = mask_1BH.expand(num_masks, -1, -1)
-        states = window(x, s, of_x, of_s, weight_ih, weights, biases)
-        actual.append((states, *torch.autograd.grad(states.sum(), [*inputs, *weights, *biases])))
-    for result, reference in zip(*actual, strict=True):
-        torch.testing.assert_close(result, reference, rtol=0, atol=1e-11)
-
-
-def test_gradients_may_be_asked_for_twice(build):
-    backbone = build(RHN).model.backbone
-    raw, _, _ = backbone(torch.randn(4, 2, 6).double(), None, backbone.initial_state(2), OFF)
-    parameters = list(backbone.parameters())
-    first, second = (
-        torch.autograd.grad(raw[0].square().sum(), parameters, retain_graph=True) for _ in range(2)
-    )
-    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def test_closed_gates_carry_the_state_on(build):
-    backbone = build({**RHN, "backbone.transform_bias": -100}).model.backbone
-    s = torch.randn(1, 2, 7).double()
-    raw, _, _ = backbone(torch.randn(4, 2, 6).double(), None, (s,), OFF)
-    torch.testing.assert_close(raw[0], s.expand(4, -1, -1))
+    near(*actual, 1e-5)
 
 
 def test_b_t_starts_at_a_constant_and_the_rest_in_a_range(build):
@@ -191,14 +151,3 @@ def test_recurrent_matrices_are_transformed_by_name(build):
             backbone.get_parameter(name).mul_(2)
     assert names == ["weight_hh_1", "weight_hh_2", "weight_hh_3"]
     torch.testing.assert_close(doubled[0], backbone(x, None, state, OFF)[0][0])
-
-
-@pytest.mark.parametrize(
-    ("depth", "units", "tied", "millions"),
-    [(8, 890, False, 32.08), (8, 890, True, 23.18), (10, 830, True, 23.48)],
-)
-def test_its_size_is_the_published_one(depth, units, tied, millions):
-    """32.08 and 23.18 are 000's models; Zilly et al. print 23 for depth 10 with tied vectors."""
-    values = {"backbone": "rhn", "backbone.depth": depth, "backbone.units": units}
-    head = {"head": "softmax", "head.tied": tied, "optimizer": "sgd", "embedding.size": units}
-    assert round(count_parameters(resolve({**values, **head}), 10_000) / 1e6, 2) == millions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -136,36 +135,6 @@ def test_what_makes_no_sense_is_refused():
     optimizer = Sgd(SgdConfig(momentum_tokens=699), nn.Linear(1, 1))
     with pytest.raises(CombinationError, match=r"momentum_tokens = 699 .* one update has 700 tok"):
         optimizer.prepare(700)
-
-
-@pytest.mark.parametrize("cut", [0, 1, 4, 7])
-@pytest.mark.parametrize(
-    "config",
-    [
-        SgdConfig(learning_rate=0.1, momentum=0.9),
-        SgdConfig(learning_rate=0.1, momentum_tokens=900),
-    ],
-)
-def test_it_continues_to_the_same_bits(config, cut):
-    def run(model, optimizer, epochs):
-        for epoch in epochs:
-            update(model, optimizer)
-            update(model, optimizer, 1 / epoch)
-
-    models = [bowl() for _ in range(3)]
-    whole, first, second = (Sgd(config, model) for model in models)
-    for optimizer in (whole, first, second):
-        optimizer.prepare(90)
-    run(models[0], whole, range(1, 9))
-    run(models[1], first, range(1, cut + 1))
-    tensors, plain = first.saved()
-    models[2].load_state_dict(models[1].state_dict())
-    second.restore(tensors, json.loads(json.dumps(plain)))
-    copies = {name: tensor.clone() for name, tensor in tensors.items()}
-    run(models[1], first, range(cut + 1, 9))
-    run(models[2], second, range(cut + 1, 9))
-    assert torch.equal(models[0].weight, models[2].weight)
-    assert all(torch.equal(copies[name], tensors[name]) for name in copies)
 
 
 def test_a_checkpoint_from_before_schedules_were_a_slot_still_opens():

@@ -7,16 +7,14 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
-from ablate.lm.components.backbone.elman import Elman, ElmanConfig
 from ablate.lm.components.backbone.skipping_rnn import (
     Recurrent,
     SkippingRnn,
     SkippingRnnConfig,
     first_letters,
     skipping_recurrence,
-    skipping_recurrence_plain,
 )
-from ablate.lm.model.activation import ACTIVATIONS, Activation
+from ablate.lm.model.activation import Activation
 from ablate.lm.model.flow import Shapes
 from ablate.lm.model.masks import OFF, Masks
 
@@ -85,20 +83,6 @@ def test_a_word_may_be_cut_anywhere(cut):
         torch.testing.assert_close(result, reference)
 
 
-def test_without_skips_it_is_an_elman():
-    skipping = built(num_layers=2)
-    for layer in range(2):
-        skipping.get_parameter(f"weight_skip_l{layer}").data.zero_()
-    elman = Elman(ElmanConfig(units=5, num_layers=2), SHAPES).double()
-    shared = {n: p for n, p in skipping.state_dict().items() if "skip" not in n}
-    elman.load_state_dict(shared)
-    x, ids = torch.randn(8, 1, 4).double(), ids_of("ab cd_a ")
-    result, _, _ = skipping(x, ids, skipping.initial_state(1), OFF)
-    reference, _, _ = elman(x, ids, elman.initial_state(1), OFF)
-    for one, other in zip(result, reference, strict=True):
-        torch.testing.assert_close(one, other)
-
-
 def window(dtype=torch.float64):
     generator = torch.Generator().manual_seed(7)
     shapes = ((7, 3, 5), (3, 5), (3, 5), (5, 5), (5, 5))
@@ -111,23 +95,6 @@ def window(dtype=torch.float64):
 def outputs(run, inputs, first, mask, f):
     u, x, skip, weight, skip_weight = inputs
     return run(u, x, skip, first, Recurrent(weight, skip_weight, mask), f)
-
-
-@pytest.mark.parametrize("with_mask", [False, True])
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-def test_the_fast_recurrence_is_its_plain_twin(name, with_mask, dtype, tolerance):
-    inputs, first, mask = window(dtype)
-    weights = torch.randn(7, 3, 5, dtype=dtype)
-    actual = []
-    for run in (skipping_recurrence, skipping_recurrence_plain):
-        f = Activation(name, 0.5)
-        x_TBH, skip_BH = outputs(run, inputs, first, mask if with_mask else None, f)
-        total = (x_TBH * weights).sum() + (skip_BH * weights[0]).sum()
-        actual.append((x_TBH, skip_BH, *torch.autograd.grad(total, inputs)))
-    for result, reference in zip(*actual, strict=True):
-        scale = max(reference.abs().max().item(), 1)
-        torch.testing.assert_close(result, reference, rtol=0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("with_mask", [False, True])

@@ -90,21 +90,6 @@ def test_steps_are_the_algorithm(shape, sides, more):
     assert np.abs(actual - unturned).max() > 0.01, "the bases make a difference"
 
 
-def test_without_bases_it_is_adam():
-    drawn = np.random.default_rng(2)
-    gradients = [drawn.standard_normal((4, 3)) for _ in range(6)]
-    ours, theirs = (nn.Linear(3, 4, bias=False).double() for _ in range(2))
-    theirs.load_state_dict(ours.state_dict())
-    adam = torch.optim.AdamW(
-        theirs.parameters(), lr=RATE, betas=(BETA1, BETA2), eps=EPSILON, weight_decay=DECAY
-    )
-    for gradient in gradients:
-        theirs.weight.grad = torch.from_numpy(gradient).clone()
-        adam.step()
-    actual = steps(Soap(settings(max_dimension=0), ours), ours, gradients)
-    np.testing.assert_allclose(actual, theirs.weight.detach().numpy(), rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("words", ["one_sided", "adamw"])
 def test_whose_parameters_are_whose(words):
     small = SmallModel({}, {"optimizer": "soap", "optimizer.words": words})

@@ -34,14 +34,6 @@ def test_rows_start_afresh_and_the_rest_is_trimmed(build, judged):
     np.testing.assert_allclose(actual, np.concatenate(rows), rtol=1e-12)
 
 
-def test_several_models_give_their_mean_probability(build, judged):
-    models = [build({}, seed=seed).model for seed in range(3)]
-    models.append(build({"head": "mos", "head.experts": 2}).model)
-    actual = judged(Standard(StandardConfig(window=7)), models, STREAM)
-    single = [judged(Standard(StandardConfig()), [m], STREAM) for m in models]
-    np.testing.assert_allclose(np.exp(actual), np.exp(single).mean(0), rtol=1e-12)
-
-
 def test_the_mean_does_not_underflow():
     np.testing.assert_allclose(log_mean_exp(np.array([[-2000.0], [-2000.0]])), [-2000.0])
 

@@ -65,10 +65,6 @@ def test_it_is_the_formula_written_out(built):
             torch.testing.assert_close(actual[step, row], torch.stack(S) / sum(S))
 
 
-def test_probabilities_sum_to_1(built):
-    torch.testing.assert_close(probabilities(built.model, ids_of()).sum(1), draws(10) * 0 + 1)
-
-
 def test_it_starts_as_an_exponential(built):
     head, M = built.model.head, 2 * draws(4, V)
     error = 2.1**11 / math.factorial(11)
@@ -76,16 +72,6 @@ def test_it_starts_as_an_exponential(built):
     torch.testing.assert_close(head.weight.sum(1), torch.ones(V, dtype=torch.float64))
     vectors = built.model.embedding.weight
     assert vectors.min() >= 0 and 1.5 < vectors.max() <= 2
-
-
-def test_with_the_first_power_alone_p_is_a_share_of_m(build):
-    model = build({**VALUES, "head.max_power": 1}, vocabulary=V).model
-    with torch.no_grad():
-        model.head.bias.zero_()
-    ids = ids_of()
-    x = model(ids, model.initial_state(2)).features.output_TBH.flatten(0, 1)
-    M = x @ model.head.weight.T
-    torch.testing.assert_close(probabilities(model, ids), M / M.sum(1, keepdim=True))
 
 
 def test_gradients_are_those_of_finite_differences(built):

@@ -83,23 +83,6 @@ def test_topics_come_from_the_training_text_alone(model, build):
     assert not torch.equal(other.backbone.log_topics_VK, model.backbone.log_topics_VK)
 
 
-def test_without_weights_from_topics_it_is_a_simple_rnn(model, build):
-    simple = {"backbone": "elman", "backbone.units": H, "backbone.activation": "sigmoid"}
-    elman = build(
-        {**simple, "backbone.inputs": "embedding", "head.bias": False}, vocabulary=VOCABULARY
-    ).model
-    with torch.no_grad():
-        model.backbone.weight_ih_topics.zero_()
-        model.head.decoder.weight[:, H:] = 0
-        model.head.decoder.weight[:, :H] = elman.head.decoder.weight
-    assert torch.equal(model.backbone.weight_hh_l0, elman.backbone.weight_hh_l0), "drawn alike"
-    logits = []
-    for one in (model, elman):
-        mixture = one(ids_of(), one.initial_state(2)).mixture
-        logits.append(mixture.vectors_NJE[:, 0] @ mixture.weight_VE.T)
-    torch.testing.assert_close(*logits)
-
-
 def test_topics_are_not_trained(model):
     assert {name for name, _ in model.backbone.named_parameters()} == {
         "weight_hh_l0",

@@ -84,8 +84,7 @@ def test_chunks_keep_as_many_digits_as_steps():
     assert chunks < 3 * steps < 6e-6
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 65])
-@pytest.mark.parametrize("size", [8, CHUNK])
+@pytest.mark.parametrize(("steps", "size"), [(1, 8), (7, CHUNK), (65, 8), (65, CHUNK)])
 def test_chunks_are_steps(steps, size):
     assert_chunks_are_steps(cells.mlstm_chunk, cells.mlstm, *drawn(steps), size)
 

@@ -10,10 +10,10 @@ from ablate.lm.model.fast.product import SumOfProducts, product, product_back
 from ablate.lm.model.native.library import usable
 from ablate.lm.model.native.product import FEWEST_ROWS
 
-pytestmark = pytest.mark.usefixtures("both_ways")
+both_ways = pytest.mark.usefixtures("both_ways")
 
 # Narrow, narrow for oneDNN, and wide; of rows that fill cache lines and that do not.
-WIDTHS = (5, 16, 133, 160, 321, 336)
+WIDTHS = (5, 160, 321)
 
 
 @pytest.fixture(params=["onednn", "mkl", "torch"])
@@ -30,10 +30,9 @@ def drawn(*shape: int, dtype=torch.float32) -> torch.Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
+@both_ways
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(
-    ("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-4), (torch.bfloat16, 0.3)]
-)
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 1e-4), (torch.bfloat16, 0.3)])
 def test_products_are_those_of_float64(library, width, dtype, close):
     x, weight, bias = drawn(7, width, dtype=dtype), drawn(43, width, dtype=dtype), drawn(43)
     bias = bias.to(torch.promote_types(dtype, torch.float32))
@@ -48,8 +47,8 @@ def test_products_are_those_of_float64(library, width, dtype, close):
         torch.testing.assert_close(result.double(), wanted, rtol=close, atol=close)
 
 
-@pytest.mark.parametrize("width", (5, 133, 321))
-@pytest.mark.parametrize("rows", (7, 40))
+@both_ways
+@pytest.mark.parametrize(("width", "rows"), [(5, 40), (133, 7), (133, 40), (321, 40)])
 def test_a_product_fills_the_caller_s_buffer_if_kernels_can_use_it(library, width, rows):
     """Without kernels its caller needs the buffer for something else."""
     x, weight, bias, buffer = drawn(rows, width), drawn(43, width), drawn(43), drawn(50, 43)
@@ -62,6 +61,7 @@ def test_a_product_fills_the_caller_s_buffer_if_kernels_can_use_it(library, widt
     assert torch.equal(buffer, before) == (not fills)
 
 
+@both_ways
 def test_the_kernel_multiplies_what_mkl_does_not(library, monkeypatch):
     """Narrow matrices always; others unless MKL is preferred. Without kernels nothing."""
     taken = []
@@ -73,15 +73,17 @@ def test_the_kernel_multiplies_what_mkl_does_not(library, monkeypatch):
     assert taken == (kernels if usable(drawn(1)) else [])
 
 
+@both_ways
 def test_what_multiplies_is_said(library):
     theirs = {"onednn": "oneDNN", "mkl": "MKL", "torch": "torch"}[library]
     ours = "our kernel, and " if usable(drawn(1)) else ""
     assert products.multipliers().startswith(ours + theirs)
 
 
+@both_ways
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
-def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, dtype, close):
+def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width):
+    dtype, close = torch.float32, 1e-4
     num_words = 2 * products.BLOCK + 3  # moved forward in three pieces, where rows were padded
     total, exact = SumOfProducts(drawn(num_words, width, dtype=dtype)), 0
     for rows in (4, 9):
@@ -98,7 +100,8 @@ def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width, 
     torch.testing.assert_close(result.double(), 0.5 * exact, rtol=close, atol=close)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@both_ways
+@pytest.mark.parametrize("width", (5, 16, 133, 160, 321))
 def test_sums_beside_it_are_those_of_float64(library, width):
     """By the kernel or MKL, and only there; a further column costs a panel if a width fills one."""
     total, exact, sums = SumOfProducts(drawn(43, width), sums=True), 0, 0

@@ -134,9 +134,8 @@ def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stops", [(1,), (7, 8, 25), (30, 50, 70)])
-def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data, stops):
-    trial = trial_of(data)
+def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data):
+    trial, stops = trial_of(data), (1, 7, 8, 25, 50, 70)
     undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, stops)
     assert interrupted.outcome == undisturbed.outcome
@@ -327,7 +326,10 @@ def test_an_interrupted_run_of_circular_rows_and_means_gives_the_same_bits(tmp_p
     assert rates[1] == 0.1 and rates[2] < 0.1
 
 
-BY_WIDTH = {  # a state of bases and covariances, an exponential mean, and rates by width
+BY_WIDTH = {  # an exponential mean, and rates by width
+    "optimizer": "adamw",
+    "optimizer.learning_rate": 0.01,
+    "training.base_width": 4,
     "corpus.train_tokens": 800,
     "training.average_decay": 0.95,
     "training.epochs": 2,
@@ -335,21 +337,14 @@ BY_WIDTH = {  # a state of bases and covariances, an exponential mean, and rates
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"optimizer": "soap", "optimizer.learning_rate": 0.01},
-        {"optimizer": "adamw", "optimizer.learning_rate": 0.01, "training.base_width": 4},
-    ],
-)
-def test_an_interrupted_run_of_exponential_means_gives_the_same_bits(tmp_path, data, more):
-    trial = trial_of(data, {**BY_WIDTH, **more})
+def test_an_interrupted_run_of_exponential_means_gives_the_same_bits(tmp_path, data):
+    trial = trial_of(data, BY_WIDTH)
     undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
     interrupted = steps_of(trial, Store(tmp_path / "b"), data, (1, 9, 14))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
     # Its epochs are judged by the mean: the plain weights are trained as without any.
-    plain = trial_of(data, {**BY_WIDTH, **more, "training.average_decay": 1.0})
+    plain = trial_of(data, {**BY_WIDTH, "training.average_decay": 1.0})
     raw = trials.finish(plain, Store(tmp_path / "c"), data)
     for ours, theirs in zip(undisturbed.epochs, raw.epochs, strict=True):
         assert ours.metrics["train_nll"] == theirs.metrics["train_nll"]
@@ -619,8 +614,10 @@ def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
     )
 
 
-@pytest.mark.parametrize("largest", [0.0, 0.5, 1.0, 2.0, 1e-30, math.inf])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e30])
+@pytest.mark.parametrize(
+    ("largest", "scale"),
+    [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0), (1e-30, 1e-3), (math.inf, 1.0), (0.5, 1e30)],
+)
 def test_gradients_are_clipped_to_the_bits_of_torchs_own(largest, scale):
     """Also a model with a parameter that has none, and those whose norm is the largest allowed."""
     first, second = (torch.nn.Linear(3, 2) for _ in range(2))

@@ -6,8 +6,7 @@ W is the embedding: the word vectors feed the units directly. A unit forgets ove
 After every update r is clipped to the range of its unit's group: the paper has 384 long-context
 units in [0.7, 1] and 128 others that start at 0; its "long" initialization is 0.9 for all units.
 
-The recurrence is a `scan` with one factor a unit; `impulse_response_plain` is the same by plain
-autograd.
+The recurrence is a `scan` with one factor a unit.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from ablate.errors import CombinationError
 from ablate.lm.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.lm.components.backbone._simple import scale_rate
-from ablate.lm.model.fast.scan import scan, scan_plain
+from ablate.lm.model.fast.scan import scan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +53,6 @@ def timescales(r_H: Tensor) -> Tensor:
 def impulse_response(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
     """Every x_t = w_t + r * x_{t-1}, [T, B, H]; r per row, or [1, H] for all rows."""
     return scan(r_BH[None], w_TBH, x_BH)
-
-
-def impulse_response_plain(w_TBH: Tensor, x_BH: Tensor, r_BH: Tensor) -> Tensor:
-    """The formula step by step, with plain autograd."""
-    return scan_plain(r_BH[None], w_TBH, x_BH)
 
 
 @register(

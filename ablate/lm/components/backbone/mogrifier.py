@@ -28,7 +28,7 @@ from ablate.lm.components.backbone import _layers as layers
 from ablate.lm.components.backbone.lstm import FILL, LstmConfig, lstm_layer
 from ablate.lm.model import fan_in
 from ablate.lm.model.fast.mogrifier_trace import Cell, Round
-from ablate.lm.model.fast.mogrifier_window import fast_window
+from ablate.lm.model.fast.mogrifier_window import window_of
 from ablate.lm.model.keras import GATES, check_initialization
 
 
@@ -73,12 +73,15 @@ def step(x_BI: Tensor, h_BH: Tensor, c_BH: Tensor, cell: Cell) -> tuple[Tensor, 
 def plain_window(
     x_TBI: Tensor, h_BH: Tensor, c_BH: Tensor, mask_BH: Tensor | None, cell: Cell
 ) -> tuple[Tensor, Tensor]:
-    """h after every step and the last c, op by op: the reference for `fast_window`."""
+    """h after every step and the last c, op by op."""
     outputs = []
     for x_BI in x_TBI:
         h_BH, c_BH = step(x_BI, h_BH if mask_BH is None else h_BH * mask_BH, c_BH, cell)
         outputs.append(h_BH)
     return torch.stack(outputs), c_BH
+
+
+window = partial(window_of, plain_window)  # by kernels where they can take the tensors
 
 
 @register(
@@ -176,7 +179,7 @@ class Mogrifier(Backbone):
             rounds=rounds,
             capped=self.config.capped,
         )
-        output, c_BH = fast_window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
+        output, c_BH = window(x_TBI, h_1BH[0], c_1BH[0], mask_BH, cell)
         return output, output[-1:], c_BH[None]
 
     def _rounds(self, layer: int, x_TBI: Tensor, masks: Masks) -> tuple[Round, ...]:

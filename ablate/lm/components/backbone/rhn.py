@@ -8,7 +8,7 @@ the state does not change. h and t read x and s under the same masks, as in the 
 code (m = m'), or under separate ones, as in their Torch code (`gate_masks` of the variational
 dropout: first the mask of h, then that of t). Without this dropout the masks are 1.
 
-The window has a backward pass of its own (`ablate/lm/model/fast/rhn_window.py`); only x's product,
+The kernels have a backward pass of their own (`ablate/lm/model/fast/rhn_window.py`). x's product,
 all steps at once, is left to autograd.
 """
 
@@ -24,8 +24,8 @@ from torch.nn import functional as F
 
 from ablate.lm.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
 from ablate.lm.components.backbone._layers import gate_masks
-from ablate.lm.model.fast.rhn_window import fast_window
-from ablate.lm.model.fast.steps import plain_product
+from ablate.lm.model.fast.rhn_window import RhnWindow
+from ablate.lm.model.fast.steps import by_kernel, plain_product
 from ablate.lm.model.width import first_range
 
 
@@ -51,22 +51,15 @@ def micro_step(pre_BD: Tensor, s_BH: Tensor) -> Tensor:
 
 
 def plain_window(
-    x_TBE: Tensor,
-    s_BH: Tensor,
-    mask_SBE: Tensor | None,
-    mask_SBH: Tensor | None,
-    weight_ih: Tensor,
-    weights: Sequence[Tensor],
-    biases: Sequence[Tensor],
+    first_TBD: Tensor, s_BH: Tensor, mask_SBH: Tensor | None, *parameters: Tensor
 ) -> Tensor:
-    """The state after every step, one operation at a time: the reference for `window`."""
-    states = []
-    for x_BE in x_TBE:
-        for level, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-            pre_BD = plain_product(s_BH, weight, mask_SBH) + bias
-            if level == 0:
-                pre_BD = pre_BD + plain_product(x_BE, weight_ih, mask_SBE)
-            s_BH = micro_step(pre_BD, s_BH)
+    """The state after every step. `first_TBD` is the input's part of each first micro-step, with
+    its bias; the parameters are all matrices, and the biases from the second micro-step on."""
+    depth, states = (len(parameters) + 1) // 2, []
+    for first_BD in first_TBD:
+        added = (first_BD, *parameters[depth:])
+        for weight, bias in zip(parameters[:depth], added, strict=True):
+            s_BH = micro_step(plain_product(s_BH, weight, mask_SBH) + bias, s_BH)
         states.append(s_BH)
     return torch.stack(states)
 
@@ -85,7 +78,7 @@ def window(
         first_TBD = F.linear(x_TBE, weight_ih, biases[0])
     else:
         first_TBD = plain_product(x_TBE, weight_ih, mask_SBE) + biases[0]
-    return fast_window(first_TBD, s_BH, mask_SBH, weights, biases[1:])  # biases[0] is in `first`
+    return by_kernel(RhnWindow, plain_window, first_TBD, s_BH, mask_SBH, *weights, *biases[1:])
 
 
 @register(

@@ -7,8 +7,6 @@ t' is the position of the previous word's first letter. A letter is the first of
 follows a separator (`Shapes.separators`); separators themselves belong to no word. The state
 carries x_{t'} and whether the last token was inside a word, so windows may be cut anywhere. A text
 begins with a word, for whose first letter x_{t'} = 0.
-
-`skipping_recurrence_plain` is the same recurrence by plain autograd.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from typing import final
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from ablate.errors import CombinationError
 from ablate.lm.components import Backbone, Draw, Masks, Outputs, Shapes, State, register, setting
@@ -61,19 +58,6 @@ def skipping_recurrence(
     """Every x_t, [T, B, H], and the x of the last first letter, [B, H]; `first_TB1` is 0 or 1."""
     parts = (r.weight_HH, r.skip_HH, r.mask_BH)
     return in_full(_SkippingRecurrence, u_TBH, x_BH, skip_BH, first_TB1, *parts, f)
-
-
-def skipping_recurrence_plain(
-    u_TBH: Tensor, x_BH: Tensor, skip_BH: Tensor, first_TB1: Tensor, r: Recurrent, f: Activation
-) -> tuple[Tensor, Tensor]:
-    """The formula step by step, with plain autograd."""
-    steps = []
-    for u_BH, first_B1 in zip(u_TBH.unbind(0), first_TB1.unbind(0), strict=True):
-        skipped = first_B1 * F.linear(masked(skip_BH, r.mask_BH), r.skip_HH)
-        x_BH = f(u_BH + F.linear(masked(x_BH, r.mask_BH), r.weight_HH) + skipped)
-        skip_BH = torch.where(first_B1 > 0, x_BH, skip_BH)
-        steps.append(x_BH)
-    return torch.stack(steps), skip_BH
 
 
 class _SkippingRecurrence(torch.autograd.Function):

@@ -7,7 +7,6 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ablate.lm.model.native.library import pointer, run
@@ -22,25 +21,6 @@ class Round:
     right: Tensor | None  # B; None: not factorized
     bias: Tensor
     mask: Tensor | None  # on what `left` reads
-
-    def read(self, value: Tensor, out: Tensor | None) -> Tensor:
-        """What `left` reads of a value: written to `out`, unless it is the value itself."""
-        if self.right is not None:
-            value = torch.mm(value, self.right.t(), out=out)
-        return value if self.mask is None else torch.mul(value, self.mask, out=out)
-
-    def read_back_(self, d_value: Tensor, slope: Tensor, out: Tensor | None) -> None:
-        """Add to the value's gradient; that of what `right` makes of the value is left in `out`."""
-        if out is None and self.mask is None:
-            d_value.addmm_(slope, self.left)
-            return
-        through = torch.mm(slope, self.left, out=out)
-        if self.mask is not None:
-            through.mul_(self.mask)
-        if self.right is None:
-            d_value.add_(through)
-        else:
-            d_value.addmm_(through, self.right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +55,6 @@ class Trace:
     def last_h(self) -> int:
         """The number of the last value that is an h."""
         return (len(self.values) - 2) // 2 * 2 + 1
-
-    def multiply(self, cell: Cell, step: int) -> Tensor:
-        """Fill in the pre-activations of the cell's gates, where the gates will be."""
-        x_BI, h_BH = self.values[self.last_x][step], self.values[self.last_h][step]
-        pre_BD = torch.addmm(cell.bias, x_BI, cell.weight_ih.t(), out=self.cell_TBD[step])
-        return pre_BD.addmm_(h_BH, cell.weight_hh.t())
 
 
 @dataclass(frozen=True, kw_only=True)

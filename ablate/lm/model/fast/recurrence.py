@@ -4,8 +4,6 @@ Autograd would record three nodes per step and compute the gradient of R step by
 steps write into one buffer, and that gradient is a single product over all steps:
 
     d_t = f'(.) (g_t + R' d_{t+1}),    dL/du_t = d_t,    dL/dR = sum_t d_t x_{t-1}'
-
-`recurrence_plain` is the same by plain autograd, to step through and to test against.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from ablate.lm.model.activation import Activation
 from ablate.lm.model.fast.precision import in_full
@@ -26,17 +23,6 @@ def recurrence(
 ) -> Tensor:
     """Every x_t, [T, B, H]; the mask is on the state as the recurrence reads it."""
     return in_full(_Recurrence, u_TBH, x_BH, weight_HH, mask_BH, f)
-
-
-def recurrence_plain(
-    u_TBH: Tensor, x_BH: Tensor, weight_HH: Tensor, f: Activation, mask_BH: Tensor | None = None
-) -> Tensor:
-    """The formula step by step."""
-    steps = []
-    for u_BH in u_TBH.unbind(0):
-        x_BH = f(u_BH + F.linear(masked(x_BH, mask_BH), weight_HH))
-        steps.append(x_BH)
-    return torch.stack(steps)
 
 
 class _Recurrence(torch.autograd.Function):

@@ -13,15 +13,30 @@ gates read alike); others as in `flow.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ablate.lm.model.fast.precision import in_full, plainly
 from ablate.lm.model.fast.product import product, product_back, product_over
+from ablate.lm.model.native.library import usable
 
-Shares = tuple[Tensor, ...]  # by share of the gates, along the last dimension
+
+def by_kernel(
+    function: type[torch.autograd.Function], plain: Callable[..., Any], *arguments: Any
+) -> Any:
+    """`function`, whose passes are kernels, where they can take the arguments; else `plain`, which
+    autograd differentiates. Both in float32, whatever autocast's dtype."""
+
+    def chosen(*given: Any) -> Any:
+        if usable(*(x for x in given if isinstance(x, Tensor))):
+            return in_full(function, *given)
+        return plain(*given)
+
+    return plainly(chosen, *arguments)
 
 
 class MaskedProduct:
@@ -51,25 +66,7 @@ class MaskedProduct:
         shares = zip(self._shares(da_TBD), self._reads(x_TBI), strict=True)
         return joined([product_over(da.flatten(0, 1), read) for da, read in shares], 0)
 
-    def by_step(self, a_TBD: Tensor) -> Iterator[Shares]:
-        """Each step's a, as `add_` and `step_back` take it."""
-        return each_step(*self._shares(a_TBD))
-
-    def add_(self, shares: Shares, x_BI: Tensor) -> None:
-        """a += (m x) W' for one step, in place."""
-        for a, weight, mask in zip(shares, self.weights, self.masks, strict=True):
-            a.addmm_(masked(x_BI, mask), weight.t())
-
-    def step_back(self, shares: Shares, outer_BI: Tensor) -> Tensor:
-        """The gradient of one step's input, added to its gradient from elsewhere."""
-        for da, weight, mask in zip(shares, self.weights, self.masks, strict=True):
-            if mask is None:
-                outer_BI = torch.addmm(outer_BI, da, weight)
-            else:
-                outer_BI = torch.addcmul(outer_BI, da @ weight, mask)
-        return outer_BI
-
-    def _shares(self, a: Tensor) -> Shares:
+    def _shares(self, a: Tensor) -> tuple[Tensor, ...]:
         return a.chunk(len(self.masks), -1)
 
     def _reads(self, x_TBI: Tensor) -> list[Tensor]:
@@ -78,22 +75,10 @@ class MaskedProduct:
 
 def plain_product(x_BI: Tensor, weight_DI: Tensor, mask_SBI: Tensor | None) -> Tensor:
     """(m x) W' for one step, by autograd."""
-    if mask_SBI is None:
-        return F.linear(x_BI, weight_DI)
+    if mask_SBI is None or len(mask_SBI) == 1:  # not cut: each piece's gradient would be a copy
+        return F.linear(x_BI if mask_SBI is None else x_BI * mask_SBI[0], weight_DI)
     shares = zip(mask_SBI, weight_DI.chunk(len(mask_SBI)), strict=True)
     return torch.cat([F.linear(x_BI * mask, weight) for mask, weight in shares], -1)
-
-
-def each_step(*windows: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Views of every step; one call for all is cheaper than indexing in a loop."""
-    return zip(*(window.unbind(0) for window in windows), strict=True)
-
-
-def states_from(first: Tensor, num_steps: int) -> Tensor:
-    """A state before each step and after the last, of which the first is known."""
-    states = first.new_empty(num_steps + 1, *first.shape)
-    states[0] = first
-    return states
 
 
 def masked(x: Tensor, mask: Tensor | None) -> Tensor:

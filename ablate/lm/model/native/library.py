@@ -55,12 +55,12 @@ _uses = {"kernels": 0, "torch": 0}
 
 def usable(*tensors: Tensor | None, dtype: torch.dtype = torch.float32) -> bool:
     """Return whether the kernels can take these tensors: of a type, on the CPU, with a library."""
-    if torch.compiler.is_compiling():  # torch.compile cannot look into what finds a library
-        called: Any = torch.compiler.disable(usable)
-        return called(*tensors, dtype=dtype)
     present = [tensor for tensor in tensors if tensor is not None]
     if not all(x.dtype == dtype and x.device.type == "cpu" for x in present):
         return False
+    if torch.compiler.is_compiling():  # torch.compile cannot look into what finds a library
+        called: Any = torch.compiler.disable(usable)
+        return called(*tensors, dtype=dtype)
     if library() is not None:
         return True
     _uses["torch"] += 1
