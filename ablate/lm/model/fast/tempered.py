@@ -12,8 +12,8 @@ the tempered experts, still without the bias; a gate scales their logits as it d
 
 With a pointer, J is that of the whole distribution, and yhat is that of the softmaxes alone.
 
-One expert without a gate is computed by kernels where there are any (`tempered_gradient.py`), any
-other mixture in chunks of tokens (`stored_gradients.py`).
+One expert without a gate is computed by `tempered_gradient.py`, any other mixture in chunks of
+tokens (`stored_gradients.py`).
 
 Shape suffixes: n tokens of a chunk, D units of a word vector; others as in `flow.py`.
 """
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ablate.lm.model.fast.mixture_gradient import PARTS, mixture_of, tensors_of, token_chunks
 from ablate.lm.model.fast.stored_gradients import summed_by_chunk
-from ablate.lm.model.fast.tempered_gradient import Terms, fused_augmented, has_kernels
+from ablate.lm.model.fast.tempered_gradient import Terms, fused_augmented
 from ablate.lm.model.flow import Mixture
 from ablate.lm.model.mixture import log_probs, selected, summed_nll, tempered
 from ablate.lm.model.pointer import without_pointer
@@ -40,7 +40,7 @@ def summed_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, term
         nll, alone = summed_nll(mixture, targets_N), without_pointer(mixture)
         divergence = summed_augmented(alone, targets_N, words_VD, replace(terms, of_nll=0.0))
         return terms.of_nll * nll + divergence
-    if has_kernels(mixture):
+    if mixture.gate is None and mixture.log_prior_NJ is None:
         return fused_augmented(mixture, targets_N, words_VD, terms)
     return _augmented_by_chunk(mixture, targets_N, words_VD, terms)
 

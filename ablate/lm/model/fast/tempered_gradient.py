@@ -1,4 +1,4 @@
-"""The augmented loss of a single softmax with its closed-form gradient, by kernels, in chunks.
+"""The augmented loss of a single softmax with its closed-form gradient, chunk by chunk.
 
 With p = softmax(s + b) of the logits s = W h, and ytilde, yhat as in `tempered.py`,
 
@@ -32,8 +32,8 @@ from ablate.lm.model.fast.product import (
 )
 from ablate.lm.model.fast.stored_gradients import Gradients, Needed, Tensors, with_gradients
 from ablate.lm.model.flow import Mixture
+from ablate.lm.model.native import softmax as compiled
 from ablate.lm.model.native.library import usable
-from ablate.lm.model.native.softmax import augmented_, soft_targets_
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,25 +79,27 @@ class SoftTargets:
 
 
 class Buffers:
-    """Buffers [n, V] for the soft targets, their logits and the scores: shared by all chunks, since
-    first use of memory is slow."""
+    """Buffers [n, V] that all chunks share, since first use of memory is slow.
+
+    Compiled kernels write the soft targets, the scores and t there; torch allocates its own, and
+    uses two buffers for intermediate results.
+    """
 
     def __init__(self, most: int, inputs: Inputs) -> None:
-        self._tensors = [torch.empty(most, len(inputs.weight_VE)) for _ in range(3)]
+        like_V = inputs.weight_VE[:, 0] if inputs.bias_V is None else inputs.bias_V
+        self.dtype = torch.promote_types(like_V.dtype, torch.float32)
+        first = like_V.new_empty((most, len(like_V)), dtype=self.dtype)
+        self.kernels = compiled if usable(first) else None
+        more = 1 if self.kernels is None else 2
+        self._tensors = [first, *(torch.empty_like(first) for _ in range(more))]
 
     def of(self, num_tokens: int) -> list[Tensor]:
         """Return the buffers' first rows, for a chunk of this many tokens."""
         return [tensor[:num_tokens] for tensor in self._tensors]
 
 
-def has_kernels(mixture: Mixture) -> bool:
-    """Return whether kernels compute this mixture's loss: it has one expert and no gate."""
-    plain = mixture.gate is None and mixture.log_prior_NJ is None
-    return plain and usable(mixture.weight_VE, mixture.bias_V)
-
-
 def fused_augmented(mixture: Mixture, targets_N: Tensor, words_VD: Tensor, terms: Terms) -> Tensor:
-    """The weighted sum of J and J_aug, if there are kernels for the mixture."""
+    """The weighted sum of J and J_aug for one expert without a gate."""
     order_N = targets_N.argsort(stable=True)
     vectors_NE = mixture.vectors_NJE.squeeze(1)[order_N]
     narrow = mixture.weight_VE.shape[1] < NARROW
@@ -137,7 +139,7 @@ def _add_chunks(
 ) -> Tensor:
     """The loss; its gradients are added. The buffers are freed before anything is copied."""
     buffers = Buffers(chunks[0].stop, inputs)
-    total = torch.zeros(())
+    total = torch.zeros((), dtype=buffers.dtype, device=inputs.weight_VE.device)
     for rows in chunks:
         total += _add_chunk(sums, inputs, targets_N[rows], rows, terms, buffers)
     return total
@@ -157,8 +159,8 @@ def _add_chunk(
     scores_nV = product(vectors_nE, inputs.weight_VE, None, buffers.of(len(targets_n))[-1])
     if sums.words_VD is not None:
         _add_word_gradients(sums.words_VD, inputs.words_VD, soft, full(scores_nV), terms)
-    loss = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V)
-    slope_nV = scores_nV.to(inputs.weight_VE.dtype)
+    loss, slope_nV = _slope_(soft, scores_nV, inputs.bias_V, targets_n, terms, sums.bias_V, buffers)
+    slope_nV = slope_nV.to(inputs.weight_VE.dtype)
     if sums.vectors_NE is not None:
         sums.vectors_NE[rows] = product_back(slope_nV, inputs.weight_VE)
     if sums.weight_VE is not None:
@@ -173,11 +175,23 @@ def _slope_(
     targets_n: Tensor,
     terms: Terms,
     d_bias_V: Tensor | None,
-) -> Tensor:
-    """The loss of a chunk. The scores become its gradient; the bias's gradient is added."""
-    numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
-    targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
-    return augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V).sum()
+    buffers: Buffers,
+) -> tuple[Tensor, Tensor]:
+    """The loss of a chunk and its gradient with respect to the scores, which are overwritten; the
+    bias's gradient is added."""
+    if buffers.kernels is not None:
+        numbers = (terms.temperature, terms.of_nll, terms.of_divergence)
+        targets = (targets_n, soft.ytilde_UV, soft.of_token_n, soft.negative_entropy_U)
+        losses_n = buffers.kernels.augmented_(scores_nV, bias_V, *targets, numbers, d_bias_V)
+        return losses_n.sum(), scores_nV
+    first_nV, second_nV = buffers.of(len(targets_n))
+    divergence = _divergence_(soft, scores_nV, terms.temperature, first_nV, second_nV)
+    nll = _nll_(scores_nV, bias_V, targets_n, first_nV)
+    slope_nV = first_nV if terms.of_nll == 1 else first_nV.mul_(terms.of_nll)
+    if d_bias_V is not None:
+        d_bias_V.add_(slope_nV.sum(0))
+    slope_nV.add_(second_nV, alpha=terms.of_divergence / terms.temperature)
+    return terms.of_nll * nll + terms.of_divergence * divergence, slope_nV
 
 
 def _soft_targets(
@@ -186,9 +200,16 @@ def _soft_targets(
     words_U, of_token_n, count_U = targets_n.unique_consecutive(
         return_inverse=True, return_counts=True
     )
-    ytilde_UV, out_UV, _ = buffers.of(len(words_U))
-    logits_UV = product(words_VD[words_U], words_VD, None, out_UV).contiguous()
-    negative_entropy_U = soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
+    if buffers.kernels is not None:
+        ytilde_UV, *others = buffers.of(len(words_U))
+        out_UV = others[0] if others else None
+        logits_UV = product(words_VD[words_U], words_VD, None, out_UV).contiguous()
+        negative_entropy_U = buffers.kernels.soft_targets_(logits_UV, 1 / temperature, ytilde_UV)
+    else:
+        logits_UV = product(words_VD[words_U], words_VD)
+        ytilde_UV = logits_UV.mul_(1 / temperature).softmax(1)
+        mean_U = torch.linalg.vecdot(ytilde_UV, logits_UV)
+        negative_entropy_U = mean_U - log_sum(logits_UV, ytilde_UV)
     return SoftTargets(
         words_U=words_U,
         of_token_n=of_token_n,
@@ -197,6 +218,35 @@ def _soft_targets(
         ytilde_UV=ytilde_UV,
         negative_entropy_U=negative_entropy_U,
     )
+
+
+def _divergence_(
+    soft: SoftTargets, scores_nV: Tensor, temperature: float, scratch_nV: Tensor, slope_nV: Tensor
+) -> Tensor:
+    """J_aug summed over a chunk; writes yhat - ytilde to `slope_nV`."""
+    torch.mul(scores_nV, 1 / temperature, out=scratch_nV)
+    torch.softmax(scratch_nV, 1, out=slope_nV)
+    log_sum_n = log_sum(scratch_nV, slope_nV)
+    torch.index_select(soft.ytilde_UV, 0, soft.of_token_n, out=scratch_nV)
+    mean_n = torch.linalg.vecdot(scratch_nV, scores_nV) / temperature
+    slope_nV.sub_(scratch_nV)
+    return (soft.negative_entropy_U[soft.of_token_n] - mean_n + log_sum_n).sum()
+
+
+def _nll_(scores_nV: Tensor, bias_V: Tensor | None, targets_n: Tensor, slope_nV: Tensor) -> Tensor:
+    """J summed over a chunk; writes p - onehot to `slope_nV`, and adds the bias to the scores."""
+    if bias_V is not None:
+        scores_nV.add_(bias_V)
+    torch.softmax(scores_nV, 1, out=slope_nV)
+    targets_n1 = targets_n[:, None]
+    nll_n = log_sum(scores_nV, slope_nV) - scores_nV.gather(1, targets_n1).squeeze(1)
+    slope_nV.scatter_add_(1, targets_n1, slope_nV.new_full((1, 1), -1).expand_as(targets_n1))
+    return nll_n.sum()
+
+
+def log_sum(logits_nV: Tensor, softmax_nV: Tensor) -> Tensor:
+    """log sum exp of the logits: the largest logit minus its log-probability."""
+    return logits_nV.amax(1) - softmax_nV.amax(1).log()
 
 
 def _add_word_gradients(
