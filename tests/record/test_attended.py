@@ -34,9 +34,15 @@ attended.start([sys.executable, "-c", {SERVER!r}, sys.argv[1]]).wait()
 
 def alive(pids: list[int]) -> list[int]:
     """Those that have not ended; one that nobody has waited for has."""
-    states = {pid: Path(f"/proc/{pid}/stat") for pid in pids}
-    there = {pid: path.read_text() for pid, path in states.items() if path.exists()}
-    return [pid for pid, text in there.items() if text.rpartition(")")[2].split()[0] != "Z"]
+    return [pid for pid in pids if state(pid) not in ("", "Z")]
+
+
+def state(pid: int) -> str:
+    """A process' state, by its letter; empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def started(note: Path) -> list[int]:
