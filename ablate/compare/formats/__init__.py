@@ -7,6 +7,7 @@ rows of a table alone, every number unrounded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -55,7 +56,10 @@ class Best:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A difference with its interval, to be drawn on an axis from -reach to reach."""
+    """A difference with its interval, to be drawn on an axis from -reach to reach.
+
+    Nothing is below -100%, so a change in percent that reaches farther is on an axis of ratios.
+    """
 
     reach: float
     unit: str
@@ -63,6 +67,26 @@ class Drawn:
     ends: tuple[float, float] | None = None
     is_decided: bool = False  # what the verdict says
     pairs: tuple[float, ...] = ()  # the difference of each: only HTML has room for them
+
+    @property
+    def ends_of_axis(self) -> tuple[str, str]:
+        """Both ends of the axis, as text."""
+        if self._is_of_ratios:
+            ratio = f"{1 + self.reach / 100:g}"
+            return f"÷{ratio}", f"×{ratio}"
+        return f"−{self.reach:g}{self.unit}", f"+{self.reach:g}{self.unit}"
+
+    def place(self, value: float) -> float:
+        """Where a difference is on the axis, which goes from -1 to 1."""
+        if not self._is_of_ratios:
+            return value / self.reach
+        if value <= -100:
+            return -math.inf
+        return math.log1p(value / 100) / math.log1p(self.reach / 100)
+
+    @property
+    def _is_of_ratios(self) -> bool:
+        return self.unit == "%" and self.reach > 100
 
 
 @dataclass(frozen=True)

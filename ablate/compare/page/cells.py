@@ -59,7 +59,7 @@ def _svg(drawn: Drawn) -> Html:
         # The centre is within exactly where the interval contains 0.
         marks.insert(0, _bar(drawn.centre - high, drawn.centre - low, drawn, "open", HEIGHT))
         marks.append(_bar(low, high, drawn, "interval", 2))
-    within = [pair for pair in drawn.pairs if abs(pair) <= drawn.reach]
+    within = [pair for pair in drawn.pairs if abs(drawn.place(pair)) <= 1]
     marks += [_dot(pair, drawn, "pair", PAIRS, 2) for pair in within[:MOST_PAIRS]]
     if drawn.centre is not None:
         marks.append(_dot(drawn.centre, drawn, "centre", MIDDLE, 4))
@@ -85,4 +85,4 @@ def _dot(value: float, drawn: Drawn, look: str, y: int, radius: int) -> str:
 
 def _place(value: float, drawn: Drawn) -> float:
     """Where a value is, in percent; what is beyond the axis goes to the edge of the picture."""
-    return min(max(50 + EDGE * value / drawn.reach, 0), 100)
+    return min(max(50 + EDGE * drawn.place(value), 0), 100)

@@ -37,6 +37,7 @@ def described(judged: Judged) -> fig.Figure | None:
         return None
     metric, digits = judged.metric, columns.decimals(judged)
     better, reach = BETTER[metric.better], _reach([each for _, each in shown], metric)
+    lowest = min(reach, 100) if metric.in_percent else reach  # nothing is below -100%
     before = "the row above" if len(shown) == len(compared) else "the arm before it"
     against = before if judged.record.design == "path" else judged.record.base_arm
     difference = f"{_of(metric)} of {judged.split}, {_from(metric)} {against}"
@@ -45,7 +46,7 @@ def described(judged: Judged) -> fig.Figure | None:
     rows = [*enumerate(reversed(shown))]  # from the bottom, so that the first arm is at the top
     names = [*enumerate(reversed(_names([arm.name for arm, _ in shown], judged)))]
     panel = fig.Panel(
-        x=fig.Axis(f"{better}      {difference}", (-1.05 * reach, 1.05 * reach)),
+        x=fig.Axis(f"{better}      {difference}", (-1.05 * lowest, 1.05 * reach)),
         y=fig.Axis(limits=(-0.6, len(rows) - 0.4), ticks=names, grid=False),
         marks=[
             fig.Rule(0),

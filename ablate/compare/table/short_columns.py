@@ -111,7 +111,7 @@ def drawn_column(compared: Iterable[Comparison | None], metric: Metric) -> Colum
 
 def axis_heading(reach: float, unit: str) -> str:
     """The heading of a drawing: both ends of its axis."""
-    return f"−{reach:g}{unit} to +{reach:g}{unit}"
+    return " to ".join(Drawn(reach, unit).ends_of_axis)
 
 
 def _reach(compared: list[Comparison]) -> float:

@@ -32,10 +32,11 @@ def _has_zero(ends: tuple[float, float]) -> bool:
 def _position(value: float, interval: Drawn, num: int) -> int:
     """The character of a value, below 0 or from `num` on where the axis has none. Only what is
     0 is in the middle."""
-    if abs(value) > interval.reach:
+    place = interval.place(value)
+    if abs(place) > 1:
         return -1 if value < 0 else num
     half = num // 2
-    at = round(value / interval.reach * half)
+    at = round(place * half)
     if at == 0 and value:
         at = 1 if value > 0 else -1
     return half + at
@@ -43,7 +44,6 @@ def _position(value: float, interval: Drawn, num: int) -> int:
 
 def axis(interval: Drawn, num: int, unicode: bool = True) -> str:
     """The heading: both ends of the axis, and 0."""
-    size = f"{interval.reach:g}{interval.unit}"
-    low, high = printable(f"−{size}", unicode), f"+{size}"
+    low, high = (printable(end, unicode) for end in interval.ends_of_axis)
     half = num // 2
     return f"{low.ljust(half)}0{high.rjust(half)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 NARROWEST = 10  # columns that are left to a text, however narrow the terminal
 FILL = "\0"  # after a character of two columns, so that lengths are widths
-ASCII = {"±": "+-", "−": "-", "Δ": "delta", "·": "-", "×": "x", "–": "-", "…": "..."}
+ASCII = {"±": "+-", "−": "-", "Δ": "delta", "·": "-", "×": "x", "÷": "/", "–": "-", "…": "..."}
 
 
 def printable(text: str, unicode: bool = True) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.compare.formats import Column, Table, text
+from ablate.compare.formats import Column, Drawn, Table, text
+from ablate.compare.text.drawing import axis
 from ablate.compare.text.plain import display_width, paragraph
 
 words = st.text("abc,[]±+-0123日", min_size=1, max_size=14)
@@ -140,3 +142,13 @@ def test_without_a_terminal_the_width_is_100(monkeypatch):
 def test_a_long_word_of_a_sentence_stays_whole():
     path = "/a/very/long/path/that/can/be/copied"
     assert paragraph(f"see {path} there", 20) == ["see", path, "there"]
+
+
+def test_no_axis_goes_below_minus_100_percent():
+    """Three times as much is as far from 0 as a third of it."""
+    drawn = Drawn(800.0, "%", 200.0, (-200 / 3, 800.0))
+    assert axis(drawn, 21).split() == ["÷9", "0", "×9"] and axis(drawn, 21, False)[0] == "/"
+    assert [round(drawn.place(end), 9) for end in (-200 / 3, 0, 200, 800)] == [-0.5, 0, 0.5, 1]
+    assert drawn.place(-100.0) == -math.inf
+    assert Drawn(60.0, "%").ends_of_axis == ("−60%", "+60%")
+    assert Drawn(600.0, "").ends_of_axis == ("−600", "+600")
