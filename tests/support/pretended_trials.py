@@ -1,8 +1,9 @@
 """Trials of the pretended device, in a process of their own: what was noted, as JSON.
 
-    python -m tests.support.pretended_trials < MODELS.json
+    python -m tests.support.pretended_trials DATA < MODELS.json
 
-The models are the values of each by its name; without any, code that must be noticed runs instead.
+The models are the values of each by its name, and DATA has encoded texts; without any models, code
+that must be noticed runs instead.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from typing import Any
 import torch
 
 from ablate.config import streams
-from ablate.lm.data.corpus import open_corpus
-from ablate.lm.sections import CorpusConfig
 from ablate.lm.training.sentence_pairs import Pairs
 from ablate.lm.training.stream import Stream
 from ablate.lm.training.training import Training
@@ -39,14 +38,12 @@ PHASES = {
 }
 
 
-def main(models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def main(models: Mapping[str, Mapping[str, Any]], data: str) -> dict[str, Any]:
     border = pretended.Border()
     if not models:
         return twins(border)
     _adapt(border)
-    with tempfile.TemporaryDirectory() as data:
-        open_corpus(CorpusConfig(), data)
-        said = {name: compared(values, data, border) for name, values in models.items()}
+    said = {name: compared(values, data, border) for name, values in models.items()}
     wrong = {name: what for name, what in said.items() if what is not None}
     return {"wrong": wrong, "notes": sorted(border.notes)}
 
@@ -137,4 +134,4 @@ def _during(border: pretended.Border, phase: str, function: Any) -> Any:
 
 if __name__ == "__main__":
     kept = pretended.set_up()  # as long as this process
-    print(json.dumps(main(json.load(sys.stdin))))
+    print(json.dumps(main(json.load(sys.stdin), sys.argv[1])))

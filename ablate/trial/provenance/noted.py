@@ -25,7 +25,7 @@ class Note(NamedTuple):
 
 
 class NotesFile:
-    """Makes the file when it is first wanted, and reads what is new in it."""
+    """A file of notes, made when a process first needs it; `new` reads what has been added."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         """`folders`: where noted files lie, each with a separator at its end."""

@@ -25,15 +25,11 @@ def test_every_corpus_is_listed_on_one_line(data):
     assert sorted(first_words) == sorted([*BUILT_IN, *fetched()])
 
 
-def test_trees_are_encoded_as_trees(data):
+def test_trees_are_encoded_as_trees_and_verified_by_their_contents(data, tmp_path, capsys):
     got = data("get", "grammar_trees")
     assert got == (
         "grammar_trees: 131,810 train, 6,707 valid, 9,980 test tokens, 764 words, encoded\n"
     )
-
-
-def test_what_is_encoded_is_verified_by_its_contents(data, tmp_path, capsys):
-    data("get", "grammar_trees")
     assert data("verify", "grammar_trees").splitlines()[-1].endswith(": as sealed")
     (tokens,) = (tmp_path / "data" / "encoded").glob("*/tokens.arrow")
     flip_on_disk(tokens, 5000)

@@ -46,15 +46,11 @@ def test_the_largest_arm_is_measured(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_way_is_measured_and_the_fastest_named(tmp_path, monkeypatch):
+def test_a_way_is_measured_in_processes_that_train(tmp_path, monkeypatch):
     monkeypatch.setattr("ablate.lm.commands.probe.SECONDS", 0.3)
-    shown = show_probe(plan_of(tmp_path), str(tmp_path), cores=2)
-    lines = shown.splitlines()
-    rates = {line.split()[0]: line.split() for line in lines if line[:1].isdigit()}
-    assert set(rates) == {"1", "2"}
-    assert all(float(row[2]) > 0 for row in rates.values())
-    best = max(rates, key=lambda threads: float(rates[threads][2]))
-    assert f"threads={best} in scale 's' is the fastest here" in shown
+    lines = show_probe(plan_of(tmp_path), str(tmp_path), cores=1).splitlines()
+    ((threads, workers, rate, _),) = (line.split() for line in lines if line[:1].isdigit())
+    assert (threads, workers) == ("1", "1") and float(rate) > 0
 
 
 @pytest.mark.slow

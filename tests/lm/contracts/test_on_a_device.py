@@ -67,9 +67,9 @@ SENTENCES = {
 }
 
 
-def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+def noted(models: Mapping[str, Mapping[str, object]], data: str) -> dict[str, Any]:
     """What a process of its own says: torch cannot forget a device."""
-    command = [sys.executable, "-m", "tests.support.pretended_trials"]
+    command = [sys.executable, "-m", "tests.support.pretended_trials", data]
     environment = {**os.environ, "ABLATE_NATIVE": "off", "OMP_NUM_THREADS": "1"}
     given = json.dumps(models)
     done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment)
@@ -80,11 +80,11 @@ def noted(models: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # with --pairs
 @pytest.mark.parametrize(("kind", "own"), [("text", STREAM), ("pairs", SENTENCES)])
-def test_models_train_on_a_device_and_wait_for_it_nowhere_else(kind, own, request):
+def test_models_train_on_a_device_and_wait_for_it_nowhere_else(kind, own, request, data):
     every, known = COMBINATIONS[kind], EXPECTED | own | OF_PAIRS
     all_of_them = request.config.getoption("--pairs")
     chosen = every if all_of_them else itertools.islice(each_once(every), A_FEW)
-    found = noted({" ".join(c.values()): values_of(c) for c in chosen})
+    found = noted({" ".join(c.values()): values_of(c) for c in chosen}, data)
     assert found["wrong"] == {}
     notes = {tuple(note) for note in found["notes"]}
     assert notes == known if all_of_them else notes and notes <= known
@@ -92,7 +92,7 @@ def test_models_train_on_a_device_and_wait_for_it_nowhere_else(kind, own, reques
 
 @pytest.mark.slow
 def test_what_crosses_the_border_or_waits_is_noticed():
-    assert noted({}) == {
+    assert noted({}, data="") == {
         **dict.fromkeys(("item", "branch", "list"), READ),
         **dict.fromkeys(("mask", "put", "nonzero", "unique"), SHAPE),
         "cpu": "leaves the device",
