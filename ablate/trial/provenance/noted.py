@@ -25,7 +25,7 @@ class Note(NamedTuple):
 
 
 class NotesFile:
-    """Makes the file when it is first wanted, and reads what is new in it."""
+    """Makes the file for notes when one is wanted, and reads the new notes."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         """`folders`: where noted files lie, each with a separator at its end."""
