@@ -19,8 +19,11 @@ from ablate.cli import main
 from ablate.compare.statistics import anytime
 from ablate.compare.table.advice import Advice, advice
 from ablate.compare.table.notes import cautions
+from ablate.config.metrics import Metric
 from ablate.errors import ConfigError, StudyError
 from ablate.judging import files
+from ablate.judging.imported import imported
+from ablate.judging.rows import Row
 from ablate.results.verdict import Verdict
 
 ASKED = {"arm": "model", "metric": "acc", "better": "higher"}
@@ -491,3 +494,25 @@ def test_results_are_kept_under_a_name_that_a_folder_can_have(
     file, place = written(tmp_path / "sweep.csv", THREE), ["--workspace", str(tmp_path / "w")]
     assert main(["judge", file, *OPTIONS, "--keep", name, *place]) == 2
     assert "--keep = " in capsys.readouterr().err
+
+
+class Seed(str):
+    """A seed that counts how often one of its kind is compared with another."""
+
+    num = 0
+
+    def __eq__(self, other):
+        Seed.num += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_seeds_are_not_looked_for_in_a_list():
+    """2,000,000 rows once took time that grew with the square of the seeds."""
+    seeds = [Seed(number) for number in range(200)]
+    given = {"value": 1.0, "cost": None, "place": 1, "cells": {}}
+    rows = [Row(arm=arm, seed=seed, **given) for arm in ("a", "b") for seed in seeds]
+    Seed.num = 0
+    imported(rows, Metric("loss"), base="a", source="runs.csv")
+    assert Seed.num < 20 * len(rows)

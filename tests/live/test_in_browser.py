@@ -62,6 +62,28 @@ def test_from_all_studies_to_a_trial_by_clicks(site, tabs):
     assert "arm=mos" in tab.url  # the view is in the address
 
 
+def test_what_arrives_while_a_figure_is_fetched_is_drawn_too(site, tabs, place):
+    place.grow("mos-3", 2)
+    with held(place.workspace, KEY):
+        tab, waiting = tabs(), []
+        tab.goto(f"{site}/study/{KEY}")
+        whole(tab)
+        tab.locator("[data-figure*=curves]").scroll_into_view_if_needed()
+        tab.route("**/figure/**/curves.json*", lambda route: waiting.append(route))
+        place.grow("mos-3", 3)
+        eventually(lambda: tab.evaluate("true") and waiting)
+        [fetched] = waiting
+        answer = fetched.fetch()
+        place.grow("mos-3", 4)
+        with tab.expect_response(lambda one: "changes" in one.url and one.json()["fragments"]):
+            pass
+        tab.wait_for_timeout(100)  # for the page to read it
+        fetched.fulfill(response=answer)
+        tab.unroute("**/figure/**/curves.json*")
+        points = "document.querySelector('[data-figure*=curves] .plot').data.at(-1).x.length"
+        until(tab, f"{points} === 4")
+
+
 def test_what_changes_arrives_without_a_reload(site, tabs, place):
     place.grow("mos-3", 2)
     with held(place.workspace, KEY):
