@@ -25,11 +25,7 @@ class Note(NamedTuple):
 
 
 class NotesFile:
-<<<<<<< HEAD
     """A file of notes, made when a process first needs it; `new` reads what has been added."""
-=======
-    """Makes the file for notes when one is wanted, and reads the new notes."""
->>>>>>> closure
 
     def __init__(self, folders: Sequence[str]) -> None:
         """`folders`: where noted files lie, each with a separator at its end."""
