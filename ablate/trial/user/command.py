@@ -74,6 +74,11 @@ def task_command(
         version: Raise it when an edit of the script changes what is computed: trials of an earlier
             version are not reused.
     """
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            f"task '{name}': settings is {settings!r}. Expected: each setting with its default, as "
+            'in {"lr": 0.1}.'
+        )
     parts = shlex.split(command)
     _check_named(name, parts, settings)
     places, named = checked(reads, file, metrics, f"task '{name}'"), _all_names(parts, name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate import run
+from ablate import Metric, run, task_command
 from ablate.config import tasks
 from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
@@ -397,6 +397,12 @@ def test_numbers_that_are_not_where_they_should_be(folder, text, more, says):
 def test_wrong_places_are_refused_where_they_are_declared(folder, more, says):
     with pytest.raises(ConfigError, match=f"task 'own': .*{says}"):
         run_command("python train.py {seed}", folder, more=more)
+
+
+def test_settings_are_names_with_defaults():
+    metrics = Metric("loss")
+    with pytest.raises(ConfigError, match=r"task 'own': settings is \['lr'\]. Expected: each"):
+        task_command("own", "python train.py --lr {lr} {seed}", settings=["lr"], metrics=metrics)
 
 
 def test_an_unknown_setting_in_a_command_is_refused(folder):
