@@ -33,7 +33,8 @@ from ablate.store.leftovers import owned_folder, temporary_folders
 
 # Not Ray, whose library keeps what it finds in the environment when it is imported.
 NEEDED = ("ablate.tune.worker", "pandas", "torch._dynamo")  # the last one by any optimizer
-LATER = ("RAY_", "SPT_NOENV", "MLFLOW_", "GIT_PYTHON_")  # begin names that no import here reads
+# These begin names that no import here reads.
+LATER = ("RAY_", "SPT_NOENV", "MLFLOW_", "GIT_PYTHON_", "ABLATE_OWN_MODULES")
 # Without the current folder on the path, whose files may be called like a module that is imported.
 BEGIN = "import sys; sys.flags.safe_path or sys.path.pop(0); from {} import main; main()"
 PATIENCE_SECONDS = 10.0
