@@ -74,11 +74,6 @@ def task_command(
         version: Raise it when an edit of the script changes what is computed: trials of an earlier
             version are not reused.
     """
-    if not isinstance(settings, Mapping):
-        raise ConfigError(
-            f"task '{name}': settings is {settings!r}. Expected: each setting with its default, as "
-            'in {"lr": 0.1}.'
-        )
     parts = shlex.split(command)
     _check_named(name, parts, settings)
     places, named = checked(reads, file, metrics, f"task '{name}'"), _all_names(parts, name)
@@ -163,7 +158,13 @@ def _folder(file: Path) -> Path:
 
 def _check_named(task_name: str, parts: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Refuse a command that names an unknown setting, or not the seed."""
-    where, known = f"task '{task_name}'", (*settings, *GIVEN)
+    where = f"task '{task_name}'"
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            f"{where}: settings is {settings!r}. Expected: each setting with its default, as in "
+            '{"lr": 0.1}.'
+        )
+    known = (*settings, *GIVEN)
     named = _all_names(parts, task_name)
     for name in named:
         if name not in known:

@@ -41,7 +41,7 @@ def publish(name: str, file: Path, source: bytes) -> None:
         sys.path.append(str(IMPORTABLE))  # which `multiprocessing` hands on
     importlib.import_module(PACKAGE)
     with contextlib.suppress(OSError, StoreError):  # without a copy, only forks have the module
-        copy = own_temporary() / f"{hashlib.sha256(source).hexdigest()}.py"
+        copy = own_temporary() / f"{_digest(source)}.py"
         if not copy.is_file():
             write_whole(copy, source)
         os.environ[VARIABLE] = json.dumps(
@@ -55,12 +55,18 @@ class Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """How Python makes such a module; None for others."""
+        """How Python makes such a module; None for others, and for one whose copy is damaged."""
         if (known := _published().get(fullname)) is None:
             return None
         file, copy = map(Path, known)
+        if _digest(source := read_regular(copy)) != copy.stem:
+            return None
         add_folder(file.parent)
-        return spec_of(file, fullname, read_regular(copy))
+        return spec_of(file, fullname, source)
+
+
+def _digest(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()
 
 
 def _published() -> dict[str, list[str]]:

@@ -29,7 +29,12 @@ def test_a_function_of_the_file_is_found_by_its_name(tmp_path, monkeypatch) -> N
     assert pickle.loads(sent) is square
     file.write_text("edited while the trial runs")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # `multiprocessing` sends it
-    called = subprocess.run([sys.executable, "-c", CALL], input=sent, env=env, capture_output=True)
+    command = [sys.executable, "-c", CALL]
+    called = subprocess.run(command, input=sent, env=env, capture_output=True)
     assert called.stdout == b"9\n", called.stderr
     [(_, copy)] = json.loads(os.environ[own_modules.VARIABLE]).values()
+    Path(copy).write_text("def square(x): return 0\n")  # a disk may lose what it has
+    called = subprocess.run(command, input=sent, env=env, capture_output=True)
     Path(copy).unlink()
+    assert (called.stdout, called.returncode) == (b"", 1)
+    assert b"ModuleNotFoundError" in called.stderr
