@@ -30,7 +30,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 STUDY = HERE / "sleepers" / "study.py"
-NOTING = "sleeper:Noting"  # of the folder of the study
+NOTING = "sleeper:RecordingMasks"  # of the folder of the study
 SIZES = (1, 4, 16, 64)
 MB_A_WORKER = 260
 ENOUGH_PER_WORKER = 8  # trials

@@ -395,13 +395,13 @@ def test_a_lock_that_somebody_planted_is_not_opened(
 
 def test_a_searches_url_keeps_its_password(workspace: Workspace) -> None:
     from ablate.errors import RecordError
-    from ablate.tune.search import patient as patient_storage
+    from ablate.tune.search import retrying as retrying_storage
     from ablate.tune.search.arm import open_storage
 
     pytest.importorskip("psycopg")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patient_storage, "PATIENCE_SECONDS", 0.0)
-        patch.setattr(patient_storage.patiently, "__defaults__", (0.0,))
+        patch.setattr(retrying_storage, "PATIENCE_SECONDS", 0.0)
+        patch.setattr(retrying_storage.with_retries, "__defaults__", (0.0,))
         with pytest.raises(RecordError, match="does not answer") as caught:
             open_storage(f"postgresql+psycopg://user:{SECRET}@127.0.0.1:9/x", "s")
     assert SECRET not in str(caught.value)

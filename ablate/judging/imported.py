@@ -22,7 +22,7 @@ from ablate.results.spread import mean, spread
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
 from ablate.store.outcome import Outcome, Status
-from ablate.store.study_record import ArmRecord, Look, PlannedTrial, StudyRecord
+from ablate.store.study_record import ArmRecord, InterimLook, PlannedTrial, StudyRecord
 
 SCALE = "imported"  # in the study's key
 RUNNER = "imported"  # of trials that were not run here
@@ -31,7 +31,7 @@ NOTHING: Mapping[str, Any] = {  # of a study of ablate's
     "question": "", "paper": "", "tables": (), "file": "",
     "corpus": "", "corpus_digest": "", "level": "",
 }  # fmt: skip
-DEAR = 1.1  # an arm that costs this many times as much as its base is a caution
+COST_RATIO_TO_NOTE = 1.1  # an arm that costs this many times as much as its base is a caution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ def imported(
         judged_by=metric,
         margin=size_on_scale("margin", margin, metric, source),
         looks=plan.looks,
-        made=tuple(Look(num=num) for num in plan.made),
+        made=tuple(InterimLook(num=num) for num in plan.made),
         imported=source,
         **NOTHING,
     )
@@ -212,7 +212,9 @@ def _costs(costs: Mapping[str, float], base: str) -> Iterable[str]:
     if not costs.get(base):
         return
     times = {arm: cost / costs[base] for arm, cost in costs.items() if arm != base}
-    unequal = {arm: t for arm, t in times.items() if not 1 / DEAR <= t <= DEAR}
+    unequal = {
+        arm: t for arm, t in times.items() if not 1 / COST_RATIO_TO_NOTE <= t <= COST_RATIO_TO_NOTE
+    }
     if unequal:
         listed = ", ".join(f"{arm} {times:.2f} times" for arm, times in unequal.items())
         yield (

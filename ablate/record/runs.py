@@ -40,8 +40,8 @@ from ablate.results.facts import (
     STUDY_FACTS,
     STUDY_RUN,
     TRIAL_FACTS,
-    Told,
-    ToldOfStudy,
+    StudyFacts,
+    TrialFacts,
     tags_of,
 )
 from ablate.results.labels import Label
@@ -111,16 +111,16 @@ def trial_run(
     label = label or Label(trial.arm, trial.stage, trial.name)
     status = status_of(journal, running)
     start, end = _times(journal)
-    told = Told(journal, status, record, label)
+    facts = TrialFacts(journal, status, record, label)
     of, name = home or (record, label)
     return RunToWrite(
         identity=(TRIAL, trial.id),
         status=STATUSES[status],
         start=start,
         end=None if status == Status.RUNNING else end,
-        home=_tags(_home(parent_run_id, told)),
+        home=_tags(_home(parent_run_id, facts)),
         guest=_tags({also_in(record): label.arm}),
-        tags=_tags(_facts(told)) | {MARK: mark_of(journal, running)},
+        tags=_tags(_facts(facts)) | {MARK: mark_of(journal, running)},
         params=_params(journal),
         metric_values=_metric_values(journal, start),
         artifacts={} if status == Status.RUNNING else artifacts.of_trial(journal, files or {}),
@@ -171,7 +171,7 @@ def _study_facts(
     """The tags of a study. It has no params: MLflow changes none, and seeds may be added."""
     return {
         "ablate.kind": "study",
-        **tags_of(OWN_FACTS, ToldOfStudy(record, status)),
+        **tags_of(OWN_FACTS, StudyFacts(record, status)),
         "num_arms": len(record.arms),
         "num_seeds": record.num_seeds,
         "trials": ", ".join(f"{num} {name}" for name, num in counts.items() if num),
@@ -237,20 +237,20 @@ def note(record: StudyRecord, table: str) -> str:
     return whole[: TAG_LENGTH - len(end)].rpartition("\n")[0] + end
 
 
-def _home(parent: str, told: Told) -> dict[str, Any]:
+def _home(parent: str, facts: TrialFacts) -> dict[str, Any]:
     """The tags with which a study labels a trial."""
-    own = {PARENT_RUN: parent, RUN_NAME: told.label.name}
-    return {**own, **tags_of(STUDY_FACTS, told), **told.journal.trial.tags}
+    own = {PARENT_RUN: parent, RUN_NAME: facts.label.name}
+    return {**own, **tags_of(STUDY_FACTS, facts), **facts.journal.trial.tags}
 
 
-def _facts(told: Told) -> dict[str, Any]:
+def _facts(facts: TrialFacts) -> dict[str, Any]:
     """The tags of a trial that do not depend on the study."""
-    outcome = told.journal.outcome
+    outcome = facts.journal.outcome
     return {
         "ablate.kind": "trial",
-        **tags_of(TRIAL_FACTS, told),
+        **tags_of(TRIAL_FACTS, facts),
         **_signatures(outcome),
-        "mlflow.source.git.commit": told.git.get("commit"),
+        "mlflow.source.git.commit": facts.git.get("commit"),
         NOTE: _failure(outcome),
     }
 

@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
+class TrialFacts:
     """What the facts of a trial are taken from: its journal, and the study that records it."""
 
     journal: Journal
@@ -61,7 +61,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class ToldOfStudy:
+class StudyFacts:
     """What the facts of a study are taken from."""
 
     record: StudyRecord
@@ -91,7 +91,7 @@ class Fact(Generic[T]):
 TEXT, WHOLE, NUMBER, TRUTH = Kind.TEXT, Kind.WHOLE, Kind.NUMBER, Kind.TRUTH
 # In the order of their columns. Of several studies of a trial, the study that ran the trial first
 # gives the facts that are `by_study`.
-FACTS: tuple[Fact[Told], ...] = (
+FACTS: tuple[Fact[TrialFacts], ...] = (
     Fact("trial", TEXT, lambda t: t.journal.trial.id, "its id", TRIAL),
     Fact("study", TEXT, lambda t: t.study.name, "the study that ran it", by_study=True),
     Fact("scale", TEXT, lambda t: t.study.scale, "the study's scale", by_study=True),
@@ -164,7 +164,7 @@ FACTS: tuple[Fact[Told], ...] = (
          "hash of every bit of its weights"),
     Fact("study_key", TEXT, lambda t: t.study.key, "`study@scale`", HOME, by_study=True),
 )  # fmt: skip
-OF_STUDIES: tuple[Fact[ToldOfStudy], ...] = (
+OF_STUDIES: tuple[Fact[StudyFacts], ...] = (
     Fact("study_key", TEXT, lambda t: t.record.key, "`study@scale`", STUDY_RUN),
     Fact("study", TEXT, lambda t: t.record.name, "its name"),
     Fact("scale", TEXT, lambda t: t.record.scale, "its scale"),
@@ -187,9 +187,9 @@ TRIAL_FACTS = tuple(fact for fact in FACTS if not fact.by_study)
 STUDY_FACTS = tuple(fact for fact in FACTS if fact.by_study)
 
 
-def tags_of(facts: Iterable[Fact[T]], told: T) -> dict[str, Any]:
+def tags_of(facts: Iterable[Fact[T]], subject: T) -> dict[str, Any]:
     """The facts under the names of their tags."""
-    return {fact.recorded_as: fact.of(told) for fact in facts}
+    return {fact.recorded_as: fact.of(subject) for fact in facts}
 
 
 def ways(attempt: Attempt) -> str | None:

@@ -20,7 +20,16 @@ from math import ceil, isfinite
 from typing import Any, NamedTuple
 
 from ablate.config.tasks import runner_name
-from ablate.results.facts import FACTS, NUMBER, OF_STUDIES, TEXT, WHOLE, Fact, Told, ToldOfStudy
+from ablate.results.facts import (
+    FACTS,
+    NUMBER,
+    OF_STUDIES,
+    TEXT,
+    WHOLE,
+    Fact,
+    StudyFacts,
+    TrialFacts,
+)
 from ablate.results.labels import Label
 from ablate.store.attempt import Attempt
 from ablate.store.journal import Journal
@@ -80,7 +89,7 @@ def trial_row(
     status = status_of(journal, running)
     start, end = times_of(journal)
     known = label or Label(trial.arm, trial.stage, trial.name)
-    facts = _facts(FACTS, Told(journal, status, record, known))
+    facts = _facts(FACTS, TrialFacts(journal, status, record, known))
     facts["runner"] = facts["runner"] and runner_name(facts["runner"])  # once an import path
     times = {"started_ms": start, "ended_ms": None if status == Status.RUNNING else end}
     config = {tag_key(name): value for name, value in (journal.config or trial.values).items()}
@@ -111,7 +120,7 @@ def epoch_columns(journal: Journal) -> dict[str, list[Any]]:
 def study_row(record: StudyRecord, status: StudyStatus) -> Row:
     """A study's facts, and its record as JSON."""
     plain = json.dumps(in_utf8(without_nan(asdict(record))), sort_keys=True)
-    return {**_facts(OF_STUDIES, ToldOfStudy(record, status)), "record": plain}
+    return {**_facts(OF_STUDIES, StudyFacts(record, status)), "record": plain}
 
 
 def times_of(journal: Journal) -> tuple[int | None, int | None]:
@@ -147,8 +156,8 @@ def config_column(name: str) -> str:
     return f"config.{name}" if reserved else name
 
 
-def _facts(facts: Iterable[Fact[Any]], told: Any) -> Row:
-    return {fact.name: _fact(fact.kind, fact.of(told)) for fact in facts}
+def _facts(facts: Iterable[Fact[Any]], subject: Any) -> Row:
+    return {fact.name: _fact(fact.kind, fact.of(subject)) for fact in facts}
 
 
 def _fact(kind: str, value: Any) -> Any:

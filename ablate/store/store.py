@@ -37,7 +37,7 @@ OBJECT_STORES = ("s3", "gcs", "abfs")  # where an object is visible only once it
 ANSWERS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 PATIENCE_SECONDS = 60.0  # with a store over the network: a cut cable, a server that restarts
 PAUSE_SECONDS = 1.0  # between two attempts
-TORN = 8  # rereads of a remote file: one that grew while it was read was cut short
+MAX_REREADS = 8  # rereads of a remote file: one that grew while it was read was cut short
 WHY = 200  # characters of a reason that a message shows
 REMAKE = (
     "Delete the folder trials/{name} in the store and run its study again: the trial is run again, "
@@ -112,7 +112,7 @@ class Store:
         return self._sound(key, lambda data: _plain(data, bare))
 
     def _sound(self, key: str, parse: Callable[[bytes], T]) -> T | None:
-        for again in range(TORN if self.folder is None else 0, -1, -1):
+        for again in range(MAX_REREADS if self.folder is None else 0, -1, -1):
             data = self._patiently("read", key, lambda: self._read(key))
             if data is None:
                 return None

@@ -97,7 +97,7 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class InterimLook:
     """A look at a study's results: after how many pairs, when, and at which table."""
 
     num: int  # of seeds, or of searches if these are paired
@@ -145,7 +145,7 @@ class StudyRecord:
     # Split -> best possible nats per token.
     floor: Mapping[str, float] = field(default_factory=dict)
     looks: tuple[int, ...] = ()  # planned before the first; empty: one, when all is done
-    made: tuple[Look, ...] = ()
+    made: tuple[InterimLook, ...] = ()
     first_search: int = 1  # the seed of the first search's sampler
     one_of: str = ""  # the scale of several corpora, or of a ladder, of which this is one
     corpora: tuple[str, ...] = ()  # of that scale

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ablate.errors import DamagedError
 from ablate.store import glance, study_record
 from ablate.store.store import Store
-from ablate.store.study_record import Look, StudyRecord
+from ablate.store.study_record import InterimLook, StudyRecord
 from ablate.study.planned import Plan
 
 
@@ -31,7 +31,7 @@ def with_history(plan: Plan, store: Store) -> Plan:
         made = (
             *made,
             *(
-                [Look(num=num, first_seed=before.first_seed)]
+                [InterimLook(num=num, first_seed=before.first_seed)]
                 if changed and _is_whole(before, store)
                 else []
             ),

@@ -16,7 +16,7 @@ from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.replication import counted, plural
 from ablate.store.store import Store
-from ablate.store.study_record import Look, StudyRecord
+from ablate.store.study_record import InterimLook, StudyRecord
 from ablate.study.looked import without
 from ablate.study.planned import Plan, PlannedSearch
 
@@ -87,7 +87,7 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
     from ablate.compare.table.provenance import contents_of
 
     record, pair = plan.record, plan.record.replication.pair
-    look = Look(num=num, first_seed=record.first_seed)
+    look = InterimLook(num=num, first_seed=record.first_seed)
     earlier = (one for one in record.made if one.num < num)
     then = replace(record, made=(*earlier, look))  # without later looks of an earlier run
     seen = {trial.id for trial in record.trials if pair(trial.seed_index) < num}
@@ -101,7 +101,7 @@ def look_at(plan: Plan, store: Store, num: int) -> tuple[Plan, set[str]]:
     return without(plan, stopped, num), stopped
 
 
-def with_look(plan: Plan, look: Look, table: str) -> Plan:
+def with_look(plan: Plan, look: InterimLook, table: str) -> Plan:
     """Return the plan with a look on its record, unless one there saw the same table."""
     record = plan.record
     if any(replace(one, time="") == replace(look, table=table) for one in record.made):
@@ -117,7 +117,7 @@ def with_last_look(plan: Plan, table: str) -> Plan:
     looks = plan.record.every_look
     if looks.are_several or plan.record.replication.of_settings_found:
         return plan  # the planned looks are there, or the table gives no verdict
-    return with_look(plan, Look(num=looks.pairs, first_seed=plan.record.first_seed), table)
+    return with_look(plan, InterimLook(num=looks.pairs, first_seed=plan.record.first_seed), table)
 
 
 def _needed(plan: Plan, summary: Judged) -> set[str]:

@@ -29,14 +29,14 @@ class Sleeper(StandIn):
         return super().advance(seconds)
 
 
-class Noting(Worker):
+class RecordingMasks(Worker):
     """Write a line for every call: what, start, end. It starts when all workers exist."""
 
     def __init__(self, order):
         self._file = (NOTES / f"{os.getpid()}").open("a", buffering=1)
         while len(list(NOTES.iterdir())) < WORKERS:
             time.sleep(0.5)
-        self._noted("begin", lambda: super(Noting, self).__init__(order))
+        self._noted("begin", lambda: super(RecordingMasks, self).__init__(order))
 
     def advance(self):
         return self._noted("advance", super().advance)

@@ -11,7 +11,7 @@ from ablate.compare.formats import text
 from ablate.compare.judged import Judged
 from ablate.compare.table.columns import percent
 from ablate.compare.table.study_table import study_table
-from ablate.store.study_record import Look
+from ablate.store.study_record import InterimLook
 from tests.support.studies_by_hand import ByHand
 
 DECIDED = ("better", "worse")
@@ -31,7 +31,11 @@ def study_of(draws: random.Random, looks: str) -> Judged:
         losses[f"arm {number}"] = [s - effect + draws.gauss(0, spread) for s in seeds]
     margin = draws.choice((None, 0.01))
     planned, made = LOOKS[looks]
-    fields = {"margin": margin, "looks": planned, "made": tuple(Look(num=num) for num in made)}
+    fields = {
+        "margin": margin,
+        "looks": planned,
+        "made": tuple(InterimLook(num=num) for num in made),
+    }
     study = ByHand(losses, record_fields=fields)
     for name in losses:
         if draws.random() < 0.15:

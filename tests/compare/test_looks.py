@@ -15,7 +15,7 @@ from ablate.compare.judged import Judged
 from ablate.compare.statistics import anytime, looks
 from ablate.compare.statistics.paired import holm
 from ablate.compare.table.full_table import full_table as study_table
-from ablate.store.study_record import Look
+from ablate.store.study_record import InterimLook
 
 PLANNED = (5, 8, 12)
 BASE = (4.10, 4.12, 4.09, 4.11, 4.13, 4.10, 4.12, 4.09, 4.11, 4.13, 4.10, 4.12)
@@ -108,7 +108,7 @@ def test_an_interval_at_any_time_is_what_the_evidence_leaves_possible():
 def looked_at(by_hand, losses, *made: int, planned=PLANNED, **arms):
     study = by_hand(losses)
     study.arm_fields = {name: {"stopped_at": num} for name, num in arms.items()}
-    made = tuple(Look(num=num) for num in made)
+    made = tuple(InterimLook(num=num) for num in made)
     study.record_fields = {"looks": planned, "made": made, "num_seeds": len(losses["base"])}
     return Judged(study.record, study.journals)
 
@@ -156,7 +156,7 @@ def test_a_seed_that_the_base_loses_later_takes_no_verdict_away(by_hand):
     study = by_hand({"base": BASE, "high": higher, "noisy": NOISY})
     study.end("base-7", "diverged")
     study.arm_fields = {"high": {"stopped_at": 5}}
-    made = tuple(Look(num=num) for num in PLANNED)
+    made = tuple(InterimLook(num=num) for num in PLANNED)
     study.record_fields = {"looks": PLANNED, "made": made, "num_seeds": 12}
     summary = Judged(study.record, study.journals)
     assert summary.arm("high").comparison.verdict == "worse"
@@ -196,7 +196,7 @@ def test_records_from_before_looks_planned_the_one_at_their_end(by_hand):
     study = by_hand({"base": BASE[:5], "low": LOWER[:5], "noisy": NOISY[:5]})
     summary = Judged(study.record, study.journals)
     assert str(summary.looks) == ""
-    again = Judged(replace(study.record, made=(Look(num=5),)), study.journals)
+    again = Judged(replace(study.record, made=(InterimLook(num=5),)), study.journals)
     assert again.arms == summary.arms
     assert summary.arm("low").comparison.difference.p == pytest.approx(
         stats.ttest_rel(LOWER[:5], BASE[:5]).pvalue
@@ -205,6 +205,6 @@ def test_records_from_before_looks_planned_the_one_at_their_end(by_hand):
 
 def test_looks_at_other_seeds_are_named(by_hand):
     study = by_hand({"base": BASE[:5], "low": LOWER[:5]})
-    study.record_fields = {"first_seed": 13, "made": (Look(num=12, first_seed=1),)}
+    study.record_fields = {"first_seed": 13, "made": (InterimLook(num=12, first_seed=1),)}
     shown = text.write(study_table(Judged(study.record, study.journals)))
     assert "before these seeds, looked at 12 seeds from 1 on" in shown

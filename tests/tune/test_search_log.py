@@ -167,7 +167,7 @@ def test_a_database_of_many_drivers_gets_few_connections_from_each(monkeypatch):
         def __init__(self, url: str, engine_kwargs: dict) -> None:
             made.append(engine_kwargs)
 
-    monkeypatch.setattr("ablate.tune.search.arm.PatientStorage", Storage)
+    monkeypatch.setattr("ablate.tune.search.arm.RetryingStorage", Storage)
     assert isinstance(open_storage("postgresql://u@db/x", "q@s"), Storage)
     assert made == [{"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}]
 

@@ -52,7 +52,7 @@ def _lines(
     below = [metric.show(max(curve.best, p.loss - p.spread)) for p in curve.expected]
     above = [metric.show(p.loss + p.spread) for p in curve.expected]
     yield over(curve.expected, name=curve.arm, look=bold, low=below, high=above, shade=shade)
-    thin = fig.Look(colour=bold.colour, width=0.7)
+    thin = fig.LineStyle(colour=bold.colour, width=0.7)
     yield from (over(run, look=thin, steps=True) for run in curve.as_found)
 
 

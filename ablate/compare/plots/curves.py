@@ -14,9 +14,9 @@ from ablate.compare.statistics import paired as statistics
 from ablate.compare.text.labels import labels
 from ablate.config.metrics import Metric
 
-GREY = fig.Look(colour="#d9d9d9", width=0.7)
-DASHED = fig.Look(dashes=style.DASHES[1], width=1)
-OWN = fig.Look(colour=style.BLUE, width=1.8)
+GREY = fig.LineStyle(colour="#d9d9d9", width=0.7)
+DASHED = fig.LineStyle(dashes=style.DASHES[1], width=1)
+OWN = fig.LineStyle(colour=style.BLUE, width=1.8)
 MOST_IN_ONE = 5  # arms in one panel
 MOST_ARMS = 24  # panels, each with a line of every arm: time grows with the square
 COLUMNS = 4  # of panels
@@ -44,10 +44,10 @@ def described(judged: Judged) -> fig.Figure | None:
     return fig.Figure(**about, panels=panels, **size, shared="xy")
 
 
-def _looks(arms: Sequence[str], base: str) -> dict[str, fig.Look]:
+def _looks(arms: Sequence[str], base: str) -> dict[str, fig.LineStyle]:
     """The base arm black and dashed, as in every panel; the others in colours."""
-    others = (fig.Look(colour=colour) for colour in style.COLOURS[1:])
-    black = fig.Look(dashes=style.DASHES[1])
+    others = (fig.LineStyle(colour=colour) for colour in style.COLOURS[1:])
+    black = fig.LineStyle(dashes=style.DASHES[1])
     return {arm: black if arm == base else next(others) for arm in arms}
 
 
@@ -83,11 +83,11 @@ def _curves(judged: Judged) -> dict[str, Curve]:
     return {name: curve for name, curve in curves.items() if len(curve[0]) > 1}
 
 
-def _line(curve: Curve, look: fig.Look, **more: Any) -> fig.Series:
+def _line(curve: Curve, look: fig.LineStyle, **more: Any) -> fig.Series:
     return fig.Series(x=range(1, len(curve[0]) + 1), y=curve[0], look=look, **more)
 
 
-def _series(curve: Curve, name: str, look: fig.Look, shade: float) -> fig.Series:
+def _series(curve: Curve, name: str, look: fig.LineStyle, shade: float) -> fig.Series:
     """The mean as a line, and the range as a band."""
     return _line(curve, look, name=name, low=curve[1], high=curve[2], shade=shade)
 

@@ -127,7 +127,7 @@ def _dots(row: int, comparison: Comparison, metric: Metric, reach: float) -> fig
     """The difference of each pair, below the interval; those beyond the axis are left out."""
     pairs = [metric.change(delta) for delta in comparison.difference.deltas]
     within = [pair for pair in pairs if abs(pair) <= reach]
-    look = fig.Look(colour=style.GREY, width=0, marker="o", size=2.5)
+    look = fig.LineStyle(colour=style.GREY, width=0, marker="o", size=2.5)
     return fig.Series(x=within, y=[row - BELOW] * len(within), look=look)
 
 
@@ -137,7 +137,9 @@ def _row(row: int, comparison: Comparison, reach: float, about: str) -> Iterator
     low, high = comparison.interval or (delta, delta)
 
     def at(*x: float, **look: Any) -> fig.Series:
-        return fig.Series(x=x, y=[row] * len(x), look=fig.Look(colour=colour, **look), about=about)
+        return fig.Series(
+            x=x, y=[row] * len(x), look=fig.LineStyle(colour=colour, **look), about=about
+        )
 
     yield at(*(min(max(end, -reach), reach) for end in (low, high)), width=1.6)
     if low < -reach:

@@ -18,7 +18,7 @@ from ablate.config.metrics import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class LineStyle:
     """The look of a line and of its markers."""
 
     colour: str = style.BLACK
@@ -39,7 +39,7 @@ class Series:
     name: str = ""  # a series without a name only leads the eye: no label, not in the table
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    look: Look = Look()
+    look: LineStyle = LineStyle()
     shade: float = 0  # opacity of the band from `low` to `high`; 0: none
     cap: float = 0  # half the width of the ends of intervals, in points; 0: none
     steps: bool = False  # each value holds until the next point
@@ -154,10 +154,10 @@ def _rows(panel: Panel) -> Iterator[list[Any]]:
             yield [series.name, panel.x.at(x), y, *pair]
 
 
-def nth_look(index: int, **more: Any) -> Look:
+def nth_look(index: int, **more: Any) -> LineStyle:
     """The look of the index-th line, without markers."""
     colour, dashes, _ = style.nth(index)
-    return Look(colour=colour, dashes=dashes, **more)
+    return LineStyle(colour=colour, dashes=dashes, **more)
 
 
 def value_axis(title: str, metric: Metric, best: float, worst: float) -> Axis:

@@ -47,7 +47,7 @@ def figure(found: OverRungs) -> fig.Figure | None:
     if gains:
         change = "change in %" if metric.in_percent else "difference"
         y = fig.Axis(f"{change} from the base arm")
-        grey = fig.Look(colour=style.GREY, width=0.7)
+        grey = fig.LineStyle(colour=style.GREY, width=0.7)
         zero = fig.Series(x=ends, y=[0, 0], look=grey)
         panels.append(fig.Panel(x=x, y=y, marks=[zero, *gains], names="legend"))
     return fig.Figure(
@@ -77,7 +77,7 @@ def _curve(climb: Climb, index: int, found: OverRungs) -> Iterator[fig.Series]:
             y=[*map(show, law.at(compute))],
             low=[*map(show, law.at(compute) - half)],
             high=[*map(show, law.at(compute) + half)],
-            look=fig.Look(colour=look.colour, dashes=dashes, width=1.2),
+            look=fig.LineStyle(colour=look.colour, dashes=dashes, width=1.2),
             shade=SHADE,
         )
 
@@ -93,7 +93,7 @@ def _gain(climb: Climb, index: int, found: OverRungs) -> Iterator[fig.Series]:
     yield fig.Series(
         x=compute.tolist(),
         y=[*map(change, weights_at(climb.base_compute, compute) @ means)],
-        look=fig.Look(colour=look.colour, dashes=look.dashes, width=1.2),
+        look=fig.LineStyle(colour=look.colour, dashes=look.dashes, width=1.2),
     )
 
 
@@ -106,10 +106,10 @@ def _dots(
     colour: str,
 ) -> Iterator[fig.Series]:
     """A dot on each rung; below it a bar, each a line of its own: no line joins the dots."""
-    bar = fig.Look(colour=colour, width=1)
+    bar = fig.LineStyle(colour=colour, width=1)
     for at, bottom, top in zip(x, low, high, strict=True):
         yield fig.Series(x=[at, at], y=[bottom, top], look=bar)
-    dots = fig.Look(colour=colour, width=0, marker="o", size=4)
+    dots = fig.LineStyle(colour=colour, width=0, marker="o", size=4)
     yield fig.Series(x=x, y=y, low=low, high=high, name=name, look=dots)
 
 

@@ -14,8 +14,8 @@ from ablate.config.metrics import Metric
 FAR = 4  # times the median, or its distance from the best: points beyond are labels only
 MOST_ARMS = 40  # labels at the side
 NEEDS = "arms of different numbers of parameters"
-OURS = fig.Look(colour=style.BLUE, marker="o", width=1)
-PUBLISHED = fig.Look(colour=style.VERMILLION, marker="D", width=1, hollow=True)
+OURS = fig.LineStyle(colour=style.BLUE, marker="o", width=1)
+PUBLISHED = fig.LineStyle(colour=style.VERMILLION, marker="D", width=1, hollow=True)
 
 
 def described(judged: Judged) -> fig.Figure | None:

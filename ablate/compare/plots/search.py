@@ -118,17 +118,17 @@ def _about(ranked: tuple[float, Journal], keys: Sequence[str], metric: Metric) -
     return "\n".join([f"trial {journal.trial.id}, {result}", *_settings(journal, keys)])
 
 
-def _look(rank: int, num_completed: int) -> fig.Look:
+def _look(rank: int, num_completed: int) -> fig.LineStyle:
     if rank >= num_completed:
-        return fig.Look(colour=style.GREY, dashes=(1, 2), width=0.9, above=1)
+        return fig.LineStyle(colour=style.GREY, dashes=(1, 2), width=0.9, above=1)
     if rank < min(BEST, max(1, num_completed // 3)):
         dashes = style.DASHES[rank]
         # The best is drawn last, on top of the others.
-        return fig.Look(colour=style.VERMILLION, dashes=dashes, width=2, above=4 - rank)
+        return fig.LineStyle(colour=style.VERMILLION, dashes=dashes, width=2, above=4 - rank)
     # The better, the darker; in few shades, since lines that look the same are drawn at once.
     shade = 0.35 + 0.45 * round(SHADES * rank / max(1, num_completed - 1)) / SHADES
     levels = (round(255 * share) for share in (shade, shade, 1 - 0.5 * (1 - shade)))
-    return fig.Look(colour="#{:02x}{:02x}{:02x}".format(*levels), width=0.8, above=1)
+    return fig.LineStyle(colour="#{:02x}{:02x}{:02x}".format(*levels), width=0.8, above=1)
 
 
 def _scale(key: str, values: Sequence[Any]) -> Scale:

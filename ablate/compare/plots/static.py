@@ -137,7 +137,7 @@ def _series(axes: Any, series: described.Series) -> None:
         axes.fill_between(x, low, high, **band)
 
 
-def _look(look: described.Look) -> dict[str, Any]:
+def _look(look: described.LineStyle) -> dict[str, Any]:
     return {
         "color": look.colour,
         "linestyle": style.linestyle(look.dashes),

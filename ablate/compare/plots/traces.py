@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ablate.compare.formats import text_of
-from ablate.compare.plots.figure import Axis, Look, Panel, Series
+from ablate.compare.plots.figure import Axis, LineStyle, Panel, Series
 from ablate.compare.text.figures import count
 
 FORMS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x")
@@ -76,14 +76,14 @@ def _drawn(series: Series, x: Sequence[Any], y: Sequence[Any]) -> Trace:
     return drawn
 
 
-def line(look: Look) -> Trace:
+def line(look: LineStyle) -> Trace:
     """Colour, width and dashes, whose lengths are multiples of the width."""
     dashes = ",".join(f"{POINT * look.width * each:.4g}px" for each in look.dashes)
     width = round(POINT * look.width, 2)
     return {"color": look.colour, "width": width, "dash": dashes or "solid"}
 
 
-def _marker(look: Look) -> Trace:
+def _marker(look: LineStyle) -> Trace:
     inside = "#ffffff" if look.hollow else look.colour
     edge = {"color": look.colour, "width": 1.5 if look.hollow else 0}
     size = round(POINT * look.size, 2)

@@ -41,7 +41,7 @@ Draw = tuple[Chance, str, tuple[int, ...], float, Tensor]  # by which chance, an
 
 
 @dataclass(frozen=True)
-class Noting(Chance):
+class RecordingMasks(Chance):
     """Draws masks as ever, and notes them."""
 
     noted: list[Draw] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Noting(Chance):
 
 
 @dataclass(frozen=True)
-class Given(Chance):
+class DrawnMasks(Chance):
     """Hands out masks that are drawn already, in the order in which the window asks for them."""
 
     masks: Masked = field(default_factory=list)
@@ -96,7 +96,7 @@ class Compiled:
         if _shapes(update) in self._known:
             self.updates += 1
             return self._compiled(update, chance)
-        noting = Noting(**vars(chance))
+        noting = RecordingMasks(**vars(chance))
         losses = self._backward(update, noting)
         self._known[_shapes(update)] = noting.noted
         if self._function is None:
@@ -142,7 +142,7 @@ class Compiled:
 
     def _whole(self, run: Callable[[Masks], Any], targets_N: Tensor, masks: Masked) -> Forwarded:
         """What is compiled. The chance has neither streams nor an update, which would change."""
-        chance = Given(streams=None, update=None, masks=list(masks))  # type: ignore[arg-type]
+        chance = DrawnMasks(streams=None, update=None, masks=list(masks))  # type: ignore[arg-type]
         return self._forward(Part(share=1.0, targets_N=targets_N, run=run), chance)
 
     def _check(self, name: str, pairs: Sequence[tuple[Tensor | None, Tensor | None]]) -> None:

@@ -32,7 +32,7 @@ from ablate.lm.model.operations import per_training_token
 from ablate.lm.model.regularizer import Regularizer, num_passes
 from ablate.lm.model.sites import check_sites
 from ablate.lm.training.averaging import Averaging
-from ablate.lm.training.compiled import Compiled, Forward, Forwarded, Given
+from ablate.lm.training.compiled import Compiled, DrawnMasks, Forward, Forwarded
 from ablate.lm.training.drawn import drawn
 from ablate.lm.training.evaluation import judge, per_byte, reading_of
 from ablate.lm.training.finished import assembled, base_models, check_parents
@@ -249,7 +249,7 @@ class Training:
         passes = num_passes(self.regularizers)
         chances = [chance, *(replace(chance, twin=twin) for twin in range(1, passes))]
         # What is compiled leaves no notes.
-        first = not isinstance(chance, Given) and self.without_effect is None
+        first = not isinstance(chance, DrawnMasks) and self.without_effect is None
         asked = (self._asked,) if self.regularizers and first else ()
         return [part.run(Masks((*self.regularizers, *asked), c)) for c in chances]
 

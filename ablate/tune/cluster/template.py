@@ -115,7 +115,7 @@ def serve(listening: socket.socket, driver: int) -> None:
         with connection:  # who gets no answer sees its end, and starts a worker that imports
             if (wanted := _received(connection)) is None:
                 continue
-            if _users(wanted["env"]) == began and _is_fork():
+            if _users(wanted["env"]) == began and _forked_child():
                 listening.close()
                 _become(wanted, connection)
                 return
@@ -134,8 +134,8 @@ def _received(connection: socket.socket) -> dict[str, Any] | None:
     return None
 
 
-def _is_fork() -> bool:
-    """Fork this process: whether it is the new one. Without room for another there is none."""
+def _forked_child() -> bool:
+    """Fork this process; True in the child, and False where there was no room for one."""
     with warnings.catch_warnings(), contextlib.suppress(OSError):
         warnings.simplefilter("ignore")  # of the threads that the top of this file names
         return os.fork() == 0

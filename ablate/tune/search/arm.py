@@ -41,7 +41,7 @@ from ablate.study.searches import plan_search_trial
 from ablate.trial.task import validation_of
 from ablate.tune.search import sampling
 from ablate.tune.search.log import LoggedStorage, damaged
-from ablate.tune.search.patient import PatientStorage, patiently
+from ablate.tune.search.retrying import RetryingStorage, with_retries
 
 MAX_REPEATS = 3  # repeated combinations; after that they are drawn at random
 MAX_DRAWS = 20  # refused repeats; after that one is accepted: a space may be finite
@@ -70,7 +70,7 @@ def open_storage(url: str, study: str) -> optuna.storages.BaseStorage:
             return optuna.storages.RDBStorage(url)
         # Many drivers share a server's connections, and a restart leaves dead ones in the pool.
         small = {"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}
-        return patiently(lambda: PatientStorage(url, engine_kwargs=small))
+        return with_retries(lambda: RetryingStorage(url, engine_kwargs=small))
 
 
 def open_search(

@@ -9,7 +9,7 @@ import pytest
 
 from ablate.compare import plots
 from ablate.compare.plots import geometry, interactive, layout, search, traces
-from ablate.compare.plots.figure import Axis, Figure, Label, Look, Panel, Series
+from ablate.compare.plots.figure import Axis, Figure, Label, LineStyle, Panel, Series
 from tests.support.studies_by_hand import ByHand
 from tests.support.whole_study import judged_of, whole_study
 
@@ -84,13 +84,13 @@ def test_hundreds_of_trials_are_few_traces():
 
 
 def test_marks_are_drawn_from_the_lowest_to_the_highest():
-    upper, lower = Look(above=4), Look(above=1, colour="#d55e00")
+    upper, lower = LineStyle(above=4), LineStyle(above=1, colour="#d55e00")
     data = data_of(of_series(Series(x=[0], y=[0], look=upper), Series(x=[0], y=[1], look=lower)))
     assert [trace["y"] for trace in data] == [[1], [0]]
 
 
 def test_a_legend_names_what_looks_tell_apart_and_labels_the_rest():
-    def names(*looks: Look) -> tuple[list[str], list[str]]:
+    def names(*looks: LineStyle) -> tuple[list[str], list[str]]:
         marks = [Series(x=[1], y=[i], name=f"n{i}", look=look) for i, look in enumerate(looks)]
         whole = json.loads(
             interactive.as_json(of_series(*marks, y=Axis("y", (0, 9)), names="ends"))
@@ -100,8 +100,8 @@ def test_a_legend_names_what_looks_tell_apart_and_labels_the_rest():
             [each["text"] for each in whole["layout"]["annotations"]],
         )
 
-    assert names(Look(), Look(dashes=(1, 2))) == (["n0", "n1"], [])
-    assert names(Look(), Look()) == ([], ["n0", "n1"])
+    assert names(LineStyle(), LineStyle(dashes=(1, 2))) == (["n0", "n1"], [])
+    assert names(LineStyle(), LineStyle()) == ([], ["n0", "n1"])
 
 
 def test_a_legend_hides_a_band_with_its_line():
@@ -153,7 +153,7 @@ def test_every_marker_has_a_symbol():
 
 
 def test_rows_of_two_looks_by_turns_are_two_traces():
-    line, point = Look(width=2), Look(marker="o")
+    line, point = LineStyle(width=2), LineStyle(marker="o")
     rows = [
         [Series(x=[0, 1], y=[n, n], look=line), Series(x=[1], y=[n], look=point)] for n in range(3)
     ]

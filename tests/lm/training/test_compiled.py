@@ -114,7 +114,7 @@ def test_masks_that_are_drawn_beforehand_are_the_same(tmp_path, data):
 def broken(self, run, targets_N, masks):
     state, nll, penalties = self._forward(
         compiled.Part(share=1.0, targets_N=targets_N, run=run),
-        compiled.Given(streams=None, update=None, masks=list(masks)),
+        compiled.DrawnMasks(streams=None, update=None, masks=list(masks)),
     )
     return state, nll * 1.001, penalties
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ablate.compare.statistics import anytime, power
-from ablate.store.study_record import Look
+from ablate.store.study_record import InterimLook
 from tests.lab.calibration.draws import ALPHA, p_of
 from tests.lab.calibration.row import Case, Limit, Measured, Row, Simulated, hold_equal, rate
 from tests.lab.calibration.tables import decides, table_of
@@ -52,7 +52,7 @@ def _kept(
 def _raised(deltas: np.ndarray, before: int) -> bool:
     """Return whether a table decides a study to which seeds were added after it had been read."""
     losses = np.array([np.zeros(len(deltas)), deltas])
-    return decides(table_of(losses, looks=(before,), made=(Look(num=before),)))
+    return decides(table_of(losses, looks=(before,), made=(InterimLook(num=before),)))
 
 
 def _plug_in(seen: np.ndarray, level: float) -> list[int]:

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 
 from ablate.compare.statistics import looks
-from ablate.store.study_record import Look
+from ablate.store.study_record import InterimLook
 from tests.lab.calibration.draws import ALPHA, against_base, arms_of, holm, p_of
 from tests.lab.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 from tests.lab.calibration.tables import decides, table_of
 
 PLANNED = (5, 8, 12)
-MADE = tuple(Look(num=num) for num in PLANNED)
+MADE = tuple(InterimLook(num=num) for num in PLANNED)
 
 
 def equal(generator: np.random.Generator, num: int, *, arms: int) -> Simulated:

@@ -10,8 +10,8 @@ from optuna.storages import RDBStorage
 from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from ablate.tune.search import patient
-from ablate.tune.search.patient import PatientStorage, passing, patiently
+from ablate.tune.search import retrying
+from ablate.tune.search.retrying import RetryingStorage, passing, with_retries
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(patient, "time", clock)
+    monkeypatch.setattr(retrying, "time", clock)
     return clock
 
 
@@ -72,7 +72,7 @@ def test_it_waits_longer_and_longer_and_returns_what_comes_at_last(clock):
             raise answers.pop()
         return "found"
 
-    assert patiently(call) == "found"
+    assert with_retries(call) == "found"
     assert clock.slept == [0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0]
 
 
@@ -81,7 +81,7 @@ def test_it_gives_up_with_the_database_s_own_error(clock):
         raise failed(OperationalError)
 
     with pytest.raises(OperationalError):
-        patiently(call, patience=10)
+        with_retries(call, patience=10)
     assert 10 < clock.now <= 15
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_matter_of_the_connection_is_raised_at_once(clock):
         raise failed(ProgrammingError)
 
     with pytest.raises(ProgrammingError):
-        patiently(call)
+        with_retries(call)
     assert clock.slept == []
 
 
@@ -101,23 +101,23 @@ def test_a_reply_that_was_lost_is_no_error(clock):
     def call():
         raise answers.pop()
 
-    assert patiently(call) is True
+    assert with_retries(call) is True
     with pytest.raises(UpdateFinishedTrialError):  # at the first try it is one
-        patiently(lambda: (_ for _ in ()).throw(UpdateFinishedTrialError()))
+        with_retries(lambda: (_ for _ in ()).throw(UpdateFinishedTrialError()))
 
 
 def test_public_methods_and_what_the_cache_calls_are_retried_and_nothing_else(clock, tmp_path):
     def is_retried(name: str) -> bool:
-        return hasattr(getattr(PatientStorage, name), "__wrapped__")
+        return hasattr(getattr(RetryingStorage, name), "__wrapped__")
 
     assert all(map(is_retried, ("get_all_trials", "set_trial_state_values", "create_new_trial")))
-    assert all(map(is_retried, patient.CALLED_BY_CACHE))
+    assert all(map(is_retried, retrying.CALLED_BY_CACHE))
     private = {name for name, _ in inspect.getmembers(RDBStorage, inspect.isfunction)}
-    private = {name for name in private if name.startswith("_")} - {*patient.CALLED_BY_CACHE}
+    private = {name for name in private if name.startswith("_")} - {*retrying.CALLED_BY_CACHE}
     assert "__init__" in private
     for name in private:
-        assert getattr(PatientStorage, name) is getattr(RDBStorage, name)
-    storage = PatientStorage(f"sqlite:///{tmp_path}/searches.db")
+        assert getattr(RetryingStorage, name) is getattr(RDBStorage, name)
+    storage = RetryingStorage(f"sqlite:///{tmp_path}/searches.db")
     assert storage.get_all_studies() == []
     storage.remove_session()
     storage.engine.dispose()
@@ -133,5 +133,5 @@ def test_a_second_of_patience_is_a_second(clock):
     for patience, tries in ((1.6, 4), (1.7, 5)):
         clock.now, clock.calls = 0.0, 0
         with pytest.raises(OperationalError):
-            patiently(call, patience=patience)
+            with_retries(call, patience=patience)
         assert clock.calls == tries

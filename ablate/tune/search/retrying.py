@@ -26,7 +26,7 @@ FOR_GOOD = ("authentication failed", "does not exist", "permission denied", "no 
 CALLED_BY_CACHE = ("_create_new_trial", "_get_trials", "_set_trial_param")
 
 
-def patiently(call: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:
+def with_retries(call: Callable[[], Any], patience: float = PATIENCE_SECONDS) -> Any:
     """Return the call's result, retrying until the database answers."""
     end, tries = time.monotonic() + patience, 0
     while True:
@@ -55,15 +55,15 @@ def passing(error: BaseException) -> bool:
 def _retried(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: RDBStorage, *args: Any, **options: Any) -> Any:
-        return patiently(lambda: method(self, *args, **options))
+        return with_retries(lambda: method(self, *args, **options))
 
     return call
 
 
-class PatientStorage(RDBStorage):
+class RetryingStorage(RDBStorage):
     """Optuna's database storage, which waits for a server that is away for a while."""
 
 
 for _name, _method in inspect.getmembers(RDBStorage, inspect.isfunction):
     if not _name.startswith("_") or _name in CALLED_BY_CACHE:
-        setattr(PatientStorage, _name, _retried(_method))
+        setattr(RetryingStorage, _name, _retried(_method))
