@@ -2,9 +2,11 @@
 
     plans/<key>/plan.json     written once; never again after a result
     plans/<key>/arms.json     the digest of each arm that had a result, with its name
+    plans/<question>.json     the keys of the question's plans, in the order of their first results
 
 The key is a digest of the question, the corpus, the base arm's config and the first seed: a scale
-of another name, or a study's file of another name, has the same plan.
+of another name, or a study's file of another name, has the same plan. The question's key leaves the
+base out: a base that was an arm under another plan may have been chosen for its results.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ class KeptPlan:
     left_out: tuple[str, ...] = ()  # arms that had results, and are no longer in the study
     changes: tuple[str, ...] = ()  # since the first result, each in words
     new_margin: bool = False  # it was added or changed since the first result
+    other_pairs: int = 0  # of arms with results that are not in the table, as the base was chosen
     as_planned: bool = True  # whether the planned test may decide
 
     @property
@@ -67,15 +70,21 @@ class KeptPlan:
         """Return whether it was stated before the results, and nothing has changed since."""
         return not (self.results_before or self.changes)
 
+    @property
+    def tested_elsewhere(self) -> int:
+        """How many comparisons count that are not in the table."""
+        return self.other_pairs or len(self.left_out)
+
     def __str__(self) -> str:
         """The line of a table."""
-        day = self.time[:10]
+        day, changes = self.time[:10], "; ".join(self.changes)
         if self.results_before:
             many = f"{self.results_before} result" + "s" * (self.results_before > 1)
-            return f"Planned on {day}, when {many} of its arms were already there."
+            more = f"; {changes}" if changes else ""
+            return f"Planned on {day}, when {many} of its arms were already there{more}."
         if not self.changes:
             return f"As planned on {day}."
-        return f"Changed since the first result: {'; '.join(self.changes)}."
+        return f"Changed since the first result: {changes}."
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ class PlansOf:
 
     store: Store
     key: str
+    question: str  # the key of all plans of this question
     _known: dict[str, str] = field(default_factory=dict, compare=False)
 
     def read(self) -> StatedPlan | None:
@@ -102,12 +112,27 @@ class PlansOf:
             raise damaged(self.store, path, "an arm's name is no text")
         return known
 
+    def before(self) -> list[PlansOf]:
+        """Return the plans of the question that had results before this one had any."""
+        keys = self._of_question()
+        own = keys.index(self.key) if self.key in keys else len(keys)
+        return [PlansOf(self.store, key, self.question) for key in keys[:own]]
+
+    def _of_question(self) -> list[str]:
+        path = f"plans/{self.question}.json"
+        keys: Any = (self.store.read_json(path) or {}).get("plans", [])
+        if not (isinstance(keys, list) and all(isinstance(key, str) for key in keys)):
+            raise damaged(self.store, path, "a plan's key is no text")
+        return keys
+
     def note(self, arms: Mapping[str, str]) -> None:
         """Note the arms, by digest, that have a result now."""
         if arms.items() <= self._known.items():
             return
         self._known.update(self.arms() | {**arms})
         self.store.write_json(self._path("arms.json"), self._known)
+        if self.key not in (keys := self._of_question()):
+            self.store.write_json(f"plans/{self.question}.json", {"plans": [*keys, self.key]})
 
     def _path(self, name: str) -> str:
         return f"plans/{self.key}/{name}"

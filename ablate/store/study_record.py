@@ -222,7 +222,7 @@ class StudyRecord:
     def tested_elsewhere(self) -> int:
         """How many comparisons count that are not in its table: those of a ledger, and of arms that
         had results and were left out."""
-        return self.judged_before + len(self.kept_plan.left_out if self.kept_plan else ())
+        return self.judged_before + (self.kept_plan.tested_elsewhere if self.kept_plan else 0)
 
     def arm(self, name: str) -> ArmRecord:
         """Return the arm of this name."""

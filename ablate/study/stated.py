@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +53,9 @@ def keep(plan: Plan, store: Store) -> Keeping:
         stated = state(plan, store)
         plans.write(stated)
     kept = compared(plan, stated, ever)
+    base = _digest_of(plan, plan.record.base_arm)
+    if before := [each for each in plans.before() if base in each.arms()]:
+        kept = _of_chosen_base(kept, plan, before, ever)
     return Keeping(replace(plan, record=replace(plan.record, kept_plan=kept)), plans)
 
 
@@ -67,7 +70,9 @@ def plans_of(plan: Plan, store: Store) -> PlansOf:
     listed and of tuned arms the question is not the same."""
     record, base = plan.record, plan.configs[plan.record.base_arm]
     of = [record.question, record.corpus_digest, base.identity, record.first_seed]
-    return PlansOf(store, digest([*of, "tuned"] if plan.searches else of))
+    key = digest([*of, "tuned"] if plan.searches else of)
+    question = digest([record.question, record.corpus_digest, record.first_seed])
+    return PlansOf(store, key, question)
 
 
 def state(plan: Plan, store: Store, *, registered: bool = False) -> StatedPlan:
@@ -114,6 +119,20 @@ def compared(plan: Plan, stated: StatedPlan, ever: Mapping[str, str]) -> KeptPla
         changes=changes,
         new_margin=bool(ever) and plan.record.margin not in (None, stated.margin),
         as_planned=not (stated.results_before or (ever and (fewer_or_more or new_metric))),
+    )
+
+
+def _of_chosen_base(
+    kept: KeptPlan, plan: Plan, before: Sequence[PlansOf], ever: Mapping[str, str]
+) -> KeptPlan:
+    """The plan of a base arm that had results under plans of another base: any two of all these
+    arms may have been chosen."""
+    num = len({*ever, *(arm for each in before for arm in each.arms())})
+    pairs = num * (num - 1) // 2 - (len(plan.record.arms) - 1)
+    bases = " or ".join(stated.base_arm for each in before if (stated := each.read()))
+    change = f"compared with {plan.record.base_arm} instead of {bases}"
+    return replace(
+        kept, changes=(*kept.changes, change), as_planned=False, other_pairs=max(0, pairs)
     )
 
 

@@ -6,6 +6,7 @@ from tests.lab.calibration.row import Row
 from tests.lab.calibration.rows import (
     advice,
     any_time,
+    changed,
     claims,
     clusters,
     factorials,
@@ -35,6 +36,7 @@ ROWS: dict[str, Row] = {
         pipeline,
         looks,
         any_time,
+        changed,
         ledger,
         same,
         clusters,

@@ -18,18 +18,22 @@ MOST = 60
 def equal(generator: np.random.Generator, num: int, *, arms: int) -> Simulated:
     """Arms that differ by chance alone; a seed is added and looked at, 57 times."""
     deltas = against_base(arms_of(generator, num, arms, MOST))
-    numbers = range(MIN_PAIRS, MOST + 1)
-    smallest = np.min([p_at(deltas[..., :seeds]) for seeds in numbers], axis=0)
-    wrong = (holm(smallest) <= ALPHA).any(-1)
+    wrong = (holm(p_from(deltas)) <= ALPHA).any(-1)
     by_tables = [
         min(p for p in holm_of([anytime.p_value(one) for one in table]) if p is not None) <= ALPHA
         for table in deltas[:CHECKED].tolist()
     ]
     hold_equal(wrong, by_tables, "any time")
     plain = np.zeros(num, bool)
-    for seeds in numbers:
+    for seeds in range(MIN_PAIRS, MOST + 1):
         plain |= (holm(p_of(deltas[..., :seeds])) <= ALPHA).any(-1)
     return Simulated(rate(wrong), rate(plain))
+
+
+def p_from(deltas: np.ndarray) -> np.ndarray:
+    """The smallest p of `p_at` at any number of the pairs."""
+    numbers = range(MIN_PAIRS, deltas.shape[-1] + 1)
+    return np.min([p_at(deltas[..., :pairs]) for pairs in numbers], axis=0)
 
 
 def p_at(deltas: np.ndarray) -> np.ndarray:
