@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ablate.compare.judged import Judged
 from ablate.compare.statistics.design import design_of
 from ablate.compare.statistics.paired import Difference
 from ablate.compare.statistics.power import MAX_PAIRS, detectable
 from ablate.compare.study_summary import open_study
 from ablate.results.sizes import shown_size
-from ablate.results.spread import mean
+from ablate.results.spread import mean, spread
 from ablate.store import study_record
 from ablate.store.replication import MIN_PAIRS, MIN_SEARCHES, counted, plural
 from ablate.store.store import Store
@@ -55,7 +57,7 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
             f"it: Scale(spread=).{more}"
         )
     least = shown_size(spreads * known.size, record.metric)
-    unit = "" if least.endswith("%") or " in " in least else f" {record.metric.shown}"
+    unit = "" if least.endswith("%") or " in " in least else f" ({record.metric.shown})"
     found = f"{find} a difference of {least}{unit} with a probability of 80%, at {known.source}"
     return f"{found}.{more}"
 
@@ -79,14 +81,26 @@ def _proposal(record: StudyRecord, num: int, half: float, level: float, free: fl
 
 
 def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:
-    """The spread in the study itself, or else in another of the same base, corpus and metric."""
-    for key in _alike(record, store):
-        arms = open_study(store, key).arms
-        known = [arm.comparison.difference for arm in arms if arm.comparison]
-        tested = [d for d in known if d.spread and d.num_pairs >= MIN_PAIRS]
-        if tested:
-            return pooled(tested, f"the spread of {key}")
-    return None
+    """The spread in the study itself, or else in another of the same base, corpus and metric; or
+    else what the base arm's own repeats say of it."""
+    known = [open_study(store, key) for key in _alike(record, store)]
+    every = itertools.chain(map(_of_differences, known), map(_of_base, known))
+    return next(filter(None, every), None)
+
+
+def _of_differences(judged: Judged) -> Spread | None:
+    differences = [arm.comparison.difference for arm in judged.arms if arm.comparison]
+    tested = [d for d in differences if d.spread and d.num_pairs >= MIN_PAIRS]
+    return pooled(tested, f"the spread of {judged.record.key}") if tested else None
+
+
+def _of_base(judged: Judged) -> Spread | None:
+    """The spread if another arm varied as the base arm does, and pairs shared nothing."""
+    base = next(arm for arm in judged.arms if arm.is_base)
+    values = judged.replication.means(base.values, sorted(base.values))
+    deviation = spread(values) if len(values) >= MIN_PAIRS else None
+    source = f"the spread of two arms that vary as {base.name} alone does in {judged.record.key}"
+    return Spread(math.sqrt(2) * deviation, source, len(values) - 1) if deviation else None
 
 
 def pooled(differences: Sequence[Difference], source: str) -> Spread:

@@ -64,6 +64,20 @@ def test_another_study_of_the_same_base_and_corpus_tells_too(store, study):
     assert "it is unknown until" in foreseen(other, store, None)
 
 
+def test_repeats_of_the_base_arm_alone_tell_how_large_a_difference_can_show(store, by_hand):
+    """As if pairs shared no noise."""
+    losses = np.random.default_rng(1).normal(4, 0.1, 6)
+    alone = by_hand({"base": losses.tolist()})
+    record = written(store, alone)
+    two = by_hand({"base": losses.tolist(), "a": losses.tolist()}).record
+    text = foreseen(two, store, None)
+    assert f"two arms that vary as base alone does in {record.key}" in text
+    found = float(text.partition("difference of ")[2].partition("%")[0])
+    spreads = detectable(6, 0.05, 5)
+    expected = 100 * np.expm1(spreads * np.sqrt(2) * np.std(losses, ddof=1))
+    assert found == pytest.approx(expected, rel=0.1)
+
+
 def test_a_spread_that_is_stated_needs_no_results(store, study):
     assert "at the spread that the scale states" in foreseen(study.record, store, 0.02)
     unknown = foreseen(study.record, store, None)
