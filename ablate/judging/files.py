@@ -1,18 +1,21 @@
-"""Reads results as rows: a file of CSV, TSV, JSON lines, a JSON list or Parquet, what an evaluation
-harness wrote (`harness.py`, `inspect_logs.py`), or a folder of such logs."""
+"""Reads results as rows: a file of CSV, TSV, JSON lines, a JSON list or Parquet, the files that a
+pattern names, what an evaluation harness wrote (`harness.py`, `inspect_logs.py`) or a tracker of
+runs (`trackers.py`), or a folder of their logs."""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import ConfigError
-from ablate.judging import harness, inspect_logs
+from ablate.judging import event_files, harness, inspect_logs, trackers
 from ablate.judging.plain import loaded, refuse_doubled
 
 Records = Sequence[Mapping[str, Any]]
+PATTERN = re.compile(r"[*?\[]")
 START = 200  # bytes of a log of Inspect, in which it says what it is
 
 
@@ -21,22 +24,43 @@ def read(name: str) -> Records:
     file = Path(name)
     if file.is_dir():
         return _folder(file)
+    if not file.exists() and PATTERN.search(name):
+        return _matching(name)
     return _file(file)
 
 
 def _folder(folder: Path) -> Records:
-    """The rows of every log of an evaluation below a folder, with the names of the folders."""
+    """The rows of every log of an evaluation, or else of a run, below a folder."""
     logs = [*harness.files(folder), *sorted(folder.rglob("*.eval")), *_json_logs(folder)]
+    logs = logs or trackers.files(folder)
     if not logs:
         raise ConfigError(
-            f"{folder} has no log of an evaluation: {harness.SAMPLES} of lm-evaluation-harness "
-            "(--log_samples), or .eval and .json of Inspect."
+            f"{folder} has no log of an evaluation ({harness.SAMPLES} of lm-evaluation-harness, "
+            "with --log_samples; .eval and .json of Inspect) or of a run (Ray Tune, TensorBoard). "
+            f"A pattern names other files: '{folder}/*/metrics.csv'."
         )
+    return _of_several(logs, folder)
+
+
+def _matching(pattern: str) -> Records:
+    """The rows of the files whose names match a pattern."""
+    parts = Path(pattern).parts
+    fixed = next(at for at, part in enumerate(parts) if PATTERN.search(part))
+    folder = Path(*parts[:fixed])
+    files = sorted(folder.glob(str(Path(*parts[fixed:]))))
+    if not files:
+        raise ConfigError(f"No file matches {pattern}.")
+    return _of_several(files, folder)
+
+
+def _of_several(files: Sequence[Path], folder: Path) -> Records:
+    """The rows of files, with the names of the folders that they are in."""
     rows: list[Mapping[str, Any]] = []
-    for log in logs:
-        parts = log.relative_to(folder).parts[:-1]
+    for file in files:
+        parts = file.relative_to(folder).parts[:-1]
         names = {f"folder.{at}": part for at, part in enumerate(parts, 1)}
-        rows += [{**names, **row} for row in _file(log)]
+        names |= trackers.of_hydra(file)
+        rows += [{**names, **row} for row in _file(file)]
     return rows
 
 
@@ -51,7 +75,9 @@ def _start(file: Path) -> bytes:
 
 
 def _file(file: Path) -> Records:
-    reader = READERS.get(file.suffix.lower())
+    reader = NAMED.get(file.name) or READERS.get(file.suffix.lower())
+    if file.name.startswith(event_files.NAMES):
+        reader = event_files.rows
     if reader is None:
         raise ConfigError(
             f"{file} cannot be read as results: its name should end in {', '.join(READERS)}."
@@ -155,4 +181,8 @@ READERS: Mapping[str, Callable[[Path], Records]] = {
     ".json": _json,
     ".parquet": _parquet,
     ".eval": inspect_logs.rows_of_zip,
+    ".db": trackers.of_trackio,
+}
+NAMED: Mapping[str, Callable[[Path], Records]] = {
+    trackers.RAY_TUNE: lambda file: [*map(flat, trackers.of_ray_tune(file))],
 }

@@ -41,7 +41,9 @@ def checked(records: Records, columns: Columns, source: str) -> Runs:
         rows = _numbered(rows, columns.item, source)
         notes += [IN_ORDER] if {row.seed for row in rows} > {"1"} else []
     if columns.last is not None:
-        num, rows = len(rows), _last(rows, columns, source)
+        num, steps = len(rows), _last(rows, columns, source)
+        rows = [row for _, row in steps]
+        notes += _uneven(steps, columns.last)
         if len(rows) < num:
             notes.append(
                 f"{len(rows):,} of {num:,} rows count: of each run the one with the largest "
@@ -73,8 +75,8 @@ def _numbered(rows: Sequence[Row], item: str | None, source: str) -> list[Row]:
     return numbered
 
 
-def _last(rows: Sequence[Row], columns: Columns, source: str) -> list[Row]:
-    """Of each arm and seed the row whose number in a column is the largest."""
+def _last(rows: Sequence[Row], columns: Columns, source: str) -> list[tuple[float, Row]]:
+    """Of each arm and seed the row whose number in a column is the largest, with the number."""
     column = columns.last or ""
 
     def at(row: Row) -> float:
@@ -82,11 +84,22 @@ def _last(rows: Sequence[Row], columns: Columns, source: str) -> list[Row]:
         return -math.inf if step is None or math.isnan(step) else step
 
     latest: dict[tuple[str, str], tuple[float, Row]] = {}
-    for row in rows:
+    # A log has rows of other metrics, too; a cell that is there and empty is a run that diverged.
+    for row in (row for row in rows if columns.metric in row.cells):
         step, known = at(row), latest.get((row.arm, row.seed))
         if known is None or step > known[0]:
             latest[row.arm, row.seed] = step, row
-    return [row for _, row in latest.values()]
+    return [*latest.values()]
+
+
+def _uneven(steps: Sequence[tuple[float, Row]], column: str) -> list[str]:
+    """Which runs end before others: these were trained for longer."""
+    longest = max((step for step, _ in steps), default=0)
+    short = [f"{row.arm} seed {row.seed} at {step:g}" for step, row in steps if step < longest]
+    if not short:
+        return []
+    shown = ", ".join(short[:6]) + (", ..." if len(short) > 6 else "")
+    return [f"Not all runs end at {column} {longest:g}: {shown}."]
 
 
 def _unfinished(rows: Sequence[Row]) -> list[str]:
