@@ -25,6 +25,18 @@ print(library() is not None, load_library()[1])
 """
 
 
+def script(folder: Path, text: str) -> str:
+    path = folder / "compiler"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def load_quickly(cache: Path) -> str:
+    """The same, with the compiler in the folder, which saves its time."""
+    return load_in_process(cache, CXX=str(cache / "compiler"))
+
+
 def load_in_process(cache: Path, **settings: str) -> str:
     """What a fresh process says, with a cache of its own."""
     environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(cache), **settings}
@@ -34,19 +46,13 @@ def load_in_process(cache: Path, **settings: str) -> str:
     return done.stdout.strip() + done.stderr
 
 
-def script(folder: Path, text: str) -> str:
-    path = folder / "compiler"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
-
-
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Path:
     """A cache for which two processes have built the kernels at the same time."""
     folder = tmp_path_factory.mktemp("cache")
+    script(folder, 'exec c++ "$@" -O0')
     with ThreadPoolExecutor(2) as pool:
-        reports = set(pool.map(lambda _: load_in_process(folder), range(2)))
+        reports = set(pool.map(load_quickly, [folder] * 2))
     assert len(reports) == 1 and reports.pop().startswith("True ")
     return folder
 
@@ -56,7 +62,7 @@ def cache(tmp_path_factory) -> Path:
 def test_they_are_built_once_by_the_first_process(cache):
     (built,) = (cache / "ablate").glob("*.so")
     when = built.stat().st_mtime_ns
-    assert load_in_process(cache).startswith("True ")
+    assert load_quickly(cache).startswith("True ")
     assert built.stat().st_mtime_ns == when
 
 
@@ -110,7 +116,7 @@ def test_a_library_that_is_cut_off_is_built_again(cache):
     (built,) = (cache / "ablate").glob("*.so")
     sound = built.read_bytes()
     cut_off(built)
-    assert load_in_process(cache).startswith("True ")
+    assert load_quickly(cache).startswith("True ")
     assert built.read_bytes() == sound and is_ours(built)
 
 
