@@ -80,9 +80,9 @@ def closure(trial: Trial, read: Callable[[Path], syntax.Code] = syntax.read) -> 
     return {name: dict(part) for name, part in every if part}
 
 
-def with_opened(known: Mapping[str, Mapping[str, Any]], opened: Opened) -> Closure:
-    """A closure with the files that a trial has opened: without its outputs."""
-    code, files = opened.digests()
+def with_opened(trial: Trial, known: Mapping[str, Mapping[str, Any]], opened: Opened) -> Closure:
+    """A trial's closure with the files that it has opened: without its outputs."""
+    code, files = opened.digests(apart=_imported(trial))
     named, written = {**files, **known.get(FILES, {})}, opened.written
     every = {
         # The digest of a module is that of when it was loaded.
@@ -90,6 +90,15 @@ def with_opened(known: Mapping[str, Mapping[str, Any]], opened: Opened) -> Closu
         FILES: {name: each for name, each in named.items() if name not in written},
     }
     return {name: dict(part) for name, part in {**known, **every}.items() if part}
+
+
+def _imported(trial: Trial) -> set[str]:
+    """The user's files that imports in the trial's own files lead to. Those that are not in its
+    closure are the study's alone."""
+    found = Found(lambda file: (code := first_seen(file))._replace(imports=code.all_imports))
+    for file in entries(trial):
+        found.add(file)
+    return {*map(str, found.files)}
 
 
 def _unknown(code: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:

@@ -22,6 +22,7 @@ class Code(NamedTuple):
     digest: str
     imports: frozenset[tuple[int, str]] = frozenset()
     variables: frozenset[str] = frozenset()  # of the environment, that it reads by name
+    all_imports: frozenset[tuple[int, str]] = frozenset()  # also those that only a study reads
 
 
 def read(file: Path) -> Code:
@@ -38,14 +39,16 @@ def _read(file: str, *_: int) -> Code:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns when it compiles the file, too
-            body = of_trials(ast.parse(source).body)
+            whole = ast.parse(source)
+        body = of_trials(whole.body)
         plain = repr(_plain(body)).encode()
         nodes = [node for statement in body for node in ast.walk(statement)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Code(_digest(source))
     imports = frozenset(one for node in nodes for one in _imports(node))
     variables = frozenset(name for node in nodes for name in _variables(node))
-    return Code(_digest(plain), imports, variables)
+    all_imports = frozenset(one for node in ast.walk(whole) for one in _imports(node))
+    return Code(_digest(plain), imports, variables, all_imports)
 
 
 def _digest(data: bytes) -> str:
