@@ -19,6 +19,8 @@ STUDY = """
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
+import pyarrow
+from pyarrow import csv
 import settings_of_toy
 from arms_of_toy import HIGH
 from ablate import Arm, Metric, Scale, Study, Search, table, task
@@ -28,8 +30,11 @@ more = importlib.import_module("more_of_" + "toy")
 
 @task("toy", config=settings_of_toy.Config, metrics=Metric("loss"))
 def train(run):
-    words = (Path(__file__).parent / "words.txt").read_text()
-    found = loss(run.config.rate) + len(words) + more.BIAS + 0.01 * (run.seed % 3) * run.config.rate
+    here = Path(__file__).parent
+    words = (here / "words.txt").read_text()
+    bias = more.BIAS + csv.read_csv(here / "data" / "bias.csv")["bias"][0].as_py()
+    found = loss(run.config.rate) + len(words) + bias + 0.01 * (run.seed % 3) * run.config.rate
+    csv.write_csv(pyarrow.table({"loss": [found]}), here / "output.csv")
     yield {"valid_loss": found}
     return {"test_loss": found}
 
@@ -62,6 +67,8 @@ class Toy:
         ):
             place.write(f"{name}.py", text)
         (self.folder / "words.txt").write_text("one two")
+        (self.folder / "data").mkdir()
+        (self.folder / "data" / "bias.csv").write_text("bias\n1\n")
 
     def edit(self, name: str, old: str, new: str) -> None:
         text = (self.folder / name).read_text()
@@ -95,6 +102,7 @@ CHANGES = {
     "a module of a computed name": (("more_of_toy.py", "1.0", "2.0"), "more_of_toy.py was edited"),
     "the function": (("toy.py", "0.01 *", "0.02 *"), "toy.py was edited"),
     "a file": (("words.txt", "two", "two three"), "words.txt was edited"),
+    "a file that C++ opens": (("data/bias.csv", "1", "2"), "data/bias.csv was edited"),
     "a default": (
         ("settings_of_toy.py", "setting(0.1", "setting(0.2"),
         "toy.rate was 0.1, and is 0.2: 2 trials of base",

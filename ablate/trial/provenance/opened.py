@@ -1,7 +1,8 @@
 """The files beside a study that a trial opens to read, as Python's audit hooks tell.
 
-Noticed are files that Python opens by its own means, and none that a library opens in C: in this
-process, in its forks, and in the commands of tasks, whose Pythons write notes (`in_children`).
+Noticed are files that Python opens by its own means: in this process, in its forks, and in the
+commands of tasks, whose Pythons write notes (`in_children`). What a library opens in C goes unheard,
+and counts if the code names it (`closure.py`).
 
 What this process has read, its later trials may find in memory: a module with its constants, a
 table that a function keeps. So a file counts for all of them, as it was when it was read.
@@ -103,6 +104,11 @@ class Opened:
     def written(self) -> set[str]:
         """The files that were written, by their paths beside the study."""
         return {*map(self._name, self._written)}
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether a file beside the study was written after the trial began."""
+        files = (f"{folder}{name}" for folder in self._folders)
+        return any(os.path.isfile(f) and os.stat(f).st_mtime_ns >= self._began for f in files)
 
     def _keep(self) -> None:
         """Keep the digests of what was read; in memory, for this process's later trials too."""
