@@ -1,8 +1,8 @@
 """The files beside a study that a trial opens to read, as Python's audit hooks tell.
 
 Noticed are files that Python opens by its own means: in this process, in its forks, and in the
-commands of tasks, whose Pythons write notes (`in_children`). What a library opens in C goes unheard,
-and counts if the code names it (`closure.py`).
+commands of tasks, whose Pythons write notes (`in_children`). What a library opens in C goes
+unheard, and counts if the code names it (`closure.py`).
 
 What this process has read, its later trials may find in memory: a module with its constants, a
 table that a function keeps. So a file counts for all of them, as it was when it was read.
