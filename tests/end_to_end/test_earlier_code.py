@@ -257,3 +257,38 @@ def test_a_record_of_an_older_version_is_compared_by_what_it_has(toy) -> None:
         journal.note(sources=None)
         journal.write(toy.place.store)
     assert "nothing is left to do" in toy.study().out
+
+
+READERS = """
+from dataclasses import dataclass
+from pathlib import Path
+from ablate import Arm, Metric, Scale, Study, setting, table, task
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    rate: float = setting(0.1, doc="rate")
+    words: str = setting("words.txt", doc="one word a line", file=True)
+
+@task("reader", config=Config, metrics=Metric("loss"))
+def train(run):
+    found = run.config.rate + len(Path(run.config.words).read_text())
+    return {"valid_loss": found, "test_loss": found}
+
+def adapt(values):
+    return {"reader.rate": float((Path(__file__).parent / "rate.txt").read_text())}
+
+study = Study(
+    question="?", base={"task": "reader"}, base_arm="base", design=table(Arm("base")),
+    scales={"s": Scale(seeds=1, adapt=adapt)},
+)
+"""
+
+
+def test_what_adapt_and_a_setting_of_a_file_read_makes_other_trials(place) -> None:
+    place.write("reader.py", READERS)
+    for rate, words, loss in (("1", "abc", 4.0), ("2", "abc", 5.0), ("2", "abcd", 6.0)):
+        place.write("rate.txt", rate)
+        place.write("words.txt", words)
+        place.ablate("study", "reader.py", "--local").succeeded()
+        assert loss in {j.metrics["valid_loss"] for j in journals.read_all(place.store).values()}
+    assert len(journals.read_all(place.store)) == 3
