@@ -43,6 +43,8 @@ def with_code_files(study: Study, code: Sequence[Code], folder: Path) -> Study:
     sent = [each for each in missing if each.module == MAIN]
     # The file of a study imports its modules: workers execute that file.
     imported = [] if study.file else [each for each in missing if each.module != MAIN]
+    for each in imported:
+        _refuse_changed(each, [Path(each.file).resolve()])
     files = dict.fromkeys(_importer(each, folder) for each in imported)
     if sent:
         files[_sent_by_value(sent, folder)] = None
@@ -79,6 +81,8 @@ def _sent_by_value(code: Sequence[Code], folder: Path) -> str:
     from ablate.trial.user.value_digests import Digests
 
     used = [Digests(*by_value.parts_of(each)) for each in code]
+    for each, own in zip(code, used, strict=True):
+        _refuse_changed(each, own.module_files)
     code = [replace(each, values=own.by_name) for each, own in zip(code, used, strict=True)]
     for each in code:  # also if nothing can be sent: ids have the digests
         tasks.add(each) if isinstance(each, Kind) else registry.add(each)
@@ -96,6 +100,19 @@ def _sent_by_value(code: Sequence[Code], folder: Path) -> str:
         trust.remember([path])
     by_value.keep(path, code)
     return str(path)
+
+
+def _refuse_changed(code: Code, files: Sequence[Path]) -> None:
+    """Refuse code of which a module is not as its file, from which workers import it."""
+    from ablate.trial.user.changed_modules import changed_in_modules
+
+    for name, now, file in changed_in_modules(files):
+        raise StudyError(
+            f"{_where(code)}: the {_called(code)} uses {file.name}, which workers import as it "
+            f"is, and {name} was changed after it was imported here: it is {now!r:.60}. Instead: "
+            "edit the file, and reload it or start again; or make it a setting or an object of "
+            "the script."
+        )
 
 
 def _pickled(code: Sequence[Code], used: Sequence, files: set[str]) -> bytes:

@@ -257,7 +257,8 @@ class TrialRun:
     def _note_opened(self) -> None:
         """Record which files the trial's own code has opened."""
         if self.journal.attempts:
-            known = closures.with_opened(self.journal.last_attempt.closure or {}, self._opened)
+            known = self.journal.last_attempt.closure or {}
+            known = closures.with_opened(self.trial, known, self._opened)
             self.journal.note(closure=known or None)
 
     def _note_computed_by(self) -> bool:

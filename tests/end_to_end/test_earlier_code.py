@@ -16,22 +16,31 @@ def loss(rate):
     return 2 * rate + float(os.environ.get("BIAS_OF_LOSS", 0))
 """
 STUDY = """
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
+import pyarrow
+from pyarrow import csv
 import settings_of_toy
+from arms_of_toy import HIGH
 from ablate import Arm, Metric, Scale, Study, Search, table, task
 from helpers_of_toy import loss
 
+more = importlib.import_module("more_of_" + "toy")
+
 @task("toy", config=settings_of_toy.Config, metrics=Metric("loss"))
 def train(run):
-    words = (Path(__file__).parent / "words.txt").read_text()
-    found = loss(run.config.rate) + len(words) + 0.01 * (run.seed % 3) * run.config.rate
+    here = Path(__file__).parent
+    words = (here / "words.txt").read_text()
+    bias = more.BIAS + csv.read_csv(here / "data" / "bias.csv")["bias"][0].as_py()
+    found = loss(run.config.rate) + len(words) + bias + 0.01 * (run.seed % 3) * run.config.rate
+    csv.write_csv(pyarrow.table({"loss": [found]}), here / "output.csv")
     yield {"valid_loss": found}
     return {"test_loss": found}
 
 study = Study(
     question="Is it noticed?", base={"task": "toy"}, base_arm="base",
-    design=table(Arm("base"), Arm("high", {"toy.rate": 0.5})),
+    design=table(Arm("base"), Arm("high", {"toy.rate": HIGH})),
     scales={"s": Scale(seeds=2)},
 )
 """
@@ -52,10 +61,14 @@ class Toy:
         for name, text in (
             ("helpers_of_toy", HELPERS),
             ("settings_of_toy", CONFIG),
+            ("more_of_toy", "BIAS = 1.0"),
+            ("arms_of_toy", "HIGH = 0.5"),
             ("toy", STUDY),
         ):
             place.write(f"{name}.py", text)
         (self.folder / "words.txt").write_text("one two")
+        (self.folder / "data").mkdir()
+        (self.folder / "data" / "bias.csv").write_text("bias\n1\n")
 
     def edit(self, name: str, old: str, new: str) -> None:
         text = (self.folder / name).read_text()
@@ -86,8 +99,10 @@ def toy(place) -> Toy:
 
 CHANGES = {
     "a module": (("helpers_of_toy.py", "2 * rate", "3 * rate"), "helpers_of_toy.py was edited"),
+    "a module of a computed name": (("more_of_toy.py", "1.0", "2.0"), "more_of_toy.py was edited"),
     "the function": (("toy.py", "0.01 *", "0.02 *"), "toy.py was edited"),
     "a file": (("words.txt", "two", "two three"), "words.txt was edited"),
+    "a file that C++ opens": (("data/bias.csv", "1", "2"), "data/bias.csv was edited"),
     "a default": (
         ("settings_of_toy.py", "setting(0.1", "setting(0.2"),
         "toy.rate was 0.1, and is 0.2: 2 trials of base",
@@ -109,6 +124,7 @@ def test_an_edit_of_whatever_made_a_trial_stops_the_study_before_it_trains(toy) 
     told = "$BIAS_OF_LOSS has another value: 2 trials of base, 2 trials of high"
     assert told in toy.study(BIAS_OF_LOSS="123456").err
     toy.edit("helpers_of_toy.py", "import os", "import os  # a comment\n")
+    toy.edit("arms_of_toy.py", "HIGH = 0.5", "HIGH, HIGHER = 0.5, 0.7")  # the study's alone
     again = toy.study()
     again.succeeded()
     assert "nothing is left to do, all 4 trials are done" in again.out
@@ -147,7 +163,7 @@ def test_kept_trials_are_named_and_trained_again_they_are_as_new(toy) -> None:
 def test_an_arm_that_lists_the_new_default_does_not_get_trials_of_the_old(toy) -> None:
     toy.study().succeeded()
     toy.edit("settings_of_toy.py", "setting(0.1", "setting(0.2")
-    toy.edit("toy.py", 'Arm("high", {"toy.rate": 0.5})', 'Arm("same", {"toy.rate": 0.2})')
+    toy.edit("toy.py", 'Arm("high", {"toy.rate": HIGH})', 'Arm("same", {"toy.rate": 0.2})')
     stopped = toy.study()
     assert stopped.status == 2 and "toy.rate was 0.1, and is 0.2: 2 trials of base" in stopped.err
 
@@ -241,3 +257,38 @@ def test_a_record_of_an_older_version_is_compared_by_what_it_has(toy) -> None:
         journal.note(sources=None)
         journal.write(toy.place.store)
     assert "nothing is left to do" in toy.study().out
+
+
+READERS = """
+from dataclasses import dataclass
+from pathlib import Path
+from ablate import Arm, Metric, Scale, Study, setting, table, task
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    rate: float = setting(0.1, doc="rate")
+    words: str = setting("words.txt", doc="one word a line", file=True)
+
+@task("reader", config=Config, metrics=Metric("loss"))
+def train(run):
+    found = run.config.rate + len(Path(run.config.words).read_text())
+    return {"valid_loss": found, "test_loss": found}
+
+def adapt(values):
+    return {"reader.rate": float((Path(__file__).parent / "rate.txt").read_text())}
+
+study = Study(
+    question="?", base={"task": "reader"}, base_arm="base", design=table(Arm("base")),
+    scales={"s": Scale(seeds=1, adapt=adapt)},
+)
+"""
+
+
+def test_what_adapt_and_a_setting_of_a_file_read_makes_other_trials(place) -> None:
+    place.write("reader.py", READERS)
+    for rate, words, loss in (("1", "abc", 4.0), ("2", "abc", 5.0), ("2", "abcd", 6.0)):
+        place.write("rate.txt", rate)
+        place.write("words.txt", words)
+        place.ablate("study", "reader.py", "--local").succeeded()
+        assert loss in {j.metrics["valid_loss"] for j in journals.read_all(place.store).values()}
+    assert len(journals.read_all(place.store)) == 3

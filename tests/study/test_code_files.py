@@ -201,6 +201,50 @@ def test_a_module_that_the_task_uses_counts_by_its_code(script, tmp_path, monkey
     assert len(trials(tmp_path)) == 4
 
 
+CHANGED = """
+import json
+RATE = 0.1
+TABLE = {"a": 1}
+CALLS, _seen, last = 0, [], None
+class Model:
+    width = 32
+    slots: list = []
+def scaled(x):
+    global CALLS
+    CALLS += 1
+    _seen.append(x)
+    return x * RATE * Model.width
+def more():
+    return CACHE
+CACHE = more
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("RATE = 0.2", "RATE"),
+        ("RATE = 0", "RATE"),
+        ("TABLE['a'] = 2", "TABLE"),
+        ("Model.width = 64", "Model.width"),
+        ("scaled = lambda x: x", "scaled"),
+        ("scaled(1.0)", ""),
+        ("new = 1", ""),
+    ],
+)
+def test_a_module_that_the_script_changed_is_refused(
+    script, tmp_path, monkeypatch, statement, name
+):
+    """Workers once trained on what the file says, and old results were shown for the new value."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("changed_here", None)
+    (tmp_path / "changed_here.py").write_text(CHANGED)
+    used = "import changed_here\ndef used(): return changed_here.scaled(1.0)\nchanged_here."
+    printed = script(f"{used}{statement}", TASK, RUN)
+    assert (f"changed_here.{name} was changed after it was imported" in printed) == bool(name)
+    assert (printed == "3.2 4.2\n") == (not name)
+
+
 def test_what_changed_since_the_trials_on_record_is_said(script):
     parts = [
         "FACTOR = 2.0\ndef used(): return FACTOR\n",

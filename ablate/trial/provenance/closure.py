@@ -70,6 +70,8 @@ def closure(trial: Trial, read: Callable[[Path], syntax.Code] = syntax.read) -> 
     for file in entries(trial):
         (scripts if file in sent else found).add(file)
     named = dict(_of_command(trial, found))
+    names = found.file_names | scripts.file_names
+    named |= dict(_named_in_code(names, folders(trial), found))
     code = (trial.config.kind, *trial.config.techniques)
     values = {name: digest for each in code for name, digest in each.values.items()}
     packages = {**scripts.distributions, **found.distributions}
@@ -80,16 +82,27 @@ def closure(trial: Trial, read: Callable[[Path], syntax.Code] = syntax.read) -> 
     return {name: dict(part) for name, part in every if part}
 
 
-def with_opened(known: Mapping[str, Mapping[str, Any]], opened: Opened) -> Closure:
-    """A closure with the files that a trial has opened: without its outputs."""
-    code, files = opened.digests()
-    named, written = {**files, **known.get(FILES, {})}, opened.written
+def with_opened(trial: Trial, known: Mapping[str, Mapping[str, Any]], opened: Opened) -> Closure:
+    """A trial's closure with the files that it has opened: without its outputs."""
+    code, files = opened.digests(apart=_imported(trial))
+    named = known.get(FILES, {})
+    # What changed unheard, a library in C has written.
+    outputs = {*opened.written, *filter(opened.is_changed, named.keys() - files.keys())}
     every = {
         # The digest of a module is that of when it was loaded.
         CODE: {**_unknown(code, known.get(CODE, {})), **known.get(CODE, {})},
-        FILES: {name: each for name, each in named.items() if name not in written},
+        FILES: {name: each for name, each in {**files, **named}.items() if name not in outputs},
     }
     return {name: dict(part) for name, part in {**known, **every}.items() if part}
+
+
+def _imported(trial: Trial) -> set[str]:
+    """The user's files that imports in the trial's own files lead to. Those that are not in its
+    closure are the study's alone."""
+    found = Found(lambda file: (code := first_seen(file))._replace(imports=code.all_imports))
+    for file in entries(trial):
+        found.add(file)
+    return {*map(str, found.files)}
 
 
 def _unknown(code: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, str]:
@@ -167,6 +180,19 @@ def _of_shell(
         ):
             yield file.relative_to(folder).as_posix(), digest_of(file)
             yield from _of_shell(_text(file), folder, found, {*scripts, file})
+
+
+def _named_in_code(
+    names: Collection[str], folders: Sequence[Path], found: Found
+) -> Iterator[tuple[str, str]]:
+    """Add the scripts beside the study that its code names to what was `found`; yield the digests
+    of other files, named as `"train.parquet"` or `"data" / "train.parquet"`: a program or a library
+    in C may open them unheard."""
+    for folder in folders:
+        places = [folder, *(folder / name for name in names if os.path.isdir(folder / name))]
+        for file in (place / name for place in places for name in names):
+            if _is_beside(file, folder) and not _add_code("", "", file, folder, found):
+                yield file.relative_to(folder).as_posix(), digest_of(file)
 
 
 def _is_beside(file: Path, folder: Path) -> bool:

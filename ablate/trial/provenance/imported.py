@@ -55,6 +55,11 @@ class Found:
         return {name for code in self.files.values() for name in code.variables}
 
     @property
+    def file_names(self) -> set[str]:
+        """The texts in the files that may name other files."""
+        return {name for code in self.files.values() for name in code.file_names}
+
+    @property
     def code(self) -> dict[str, str]:
         """The files' digests by their names."""
         return {name: code.digest for name, code in _named(self.files.items())}

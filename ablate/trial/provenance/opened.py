@@ -1,7 +1,8 @@
 """The files beside a study that a trial opens to read, as Python's audit hooks tell.
 
-Noticed are files that Python opens by its own means, and none that a library opens in C: in this
-process, in its forks, and in the commands of tasks, whose Pythons write notes (`in_children`).
+Noticed are files that Python opens by its own means: in this process, in its forks, and in the
+commands of tasks, whose Pythons write notes (`in_children`). What a library opens in C goes
+unheard, and counts if the code names it (`closure.py`).
 
 What this process has read, its later trials may find in memory: a module with its constants, a
 table that a function keeps. So a file counts for all of them, as it was when it was read.
@@ -44,14 +45,10 @@ _in_memory: dict[str, str] = {}  # file that this process has read -> its digest
 class Opened:
     """Notes what is opened to be read while a trial's own code runs."""
 
-    def __init__(
-        self, folders: Collection[Path], apart: Collection[Path] = (), *, only_data: bool = False
-    ) -> None:
-        """`folders`: where such files lie; `apart`: what is ablate's own in there. `only_data`:
-        files of code are left out."""
+    def __init__(self, folders: Collection[Path], apart: Collection[Path] = ()) -> None:
+        """`folders`: where such files lie; `apart`: what is ablate's own in there."""
         self._folders = tuple(f"{folder}{os.sep}" for folder in folders)
         self._apart = tuple(f"{folder}{os.sep}" for folder in apart)
-        self._only_data = only_data
         self._began = time.time_ns()
         self._read: dict[str, Note] = {}  # since the last look
         self._written = set[str]()
@@ -87,15 +84,15 @@ class Opened:
         elif name not in self._read:
             self._read[name] = Note(name, False, os.stat(name).st_mtime_ns)
 
-    def digests(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The digests of the files of code, and of all others, by their paths beside the study. A
-        folder of many files is one."""
+    def digests(self, apart: Collection[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
+        """The digests of the files of code, and of all others, by their paths beside the study,
+        without those `apart`. A folder of many files is one."""
         earlier = {path: digest for path, digest in _in_memory.items() if self._is_beside(path)}
         code, data = dict[str, str](), dict[str, str]()
         found = earlier | self._digests
         for path, digest in sorted(found.items()):
             name, folder = self._name(path), f"{os.path.dirname(path)}{os.sep}"
-            if path in self._written:
+            if path in self._written or path in apart:
                 continue
             if path.endswith(".py"):
                 code[name] = digest
@@ -107,6 +104,11 @@ class Opened:
     def written(self) -> set[str]:
         """The files that were written, by their paths beside the study."""
         return {*map(self._name, self._written)}
+
+    def is_changed(self, name: str) -> bool:
+        """Return whether a file beside the study was written after the trial began."""
+        files = (f"{folder}{name}" for folder in self._folders)
+        return any(os.path.isfile(f) and os.stat(f).st_mtime_ns >= self._began for f in files)
 
     def _keep(self) -> None:
         """Keep the digests of what was read; in memory, for this process's later trials too."""
@@ -139,8 +141,7 @@ class Opened:
                 _in_memory[name] = self._digests[name]
 
     def _counts(self, path: str) -> bool:
-        is_left_out = self._only_data and path.endswith(".py")
-        return not is_left_out and not self._is_strange(path) and os.path.isfile(path)
+        return not self._is_strange(path) and os.path.isfile(path)
 
     def _is_beside(self, path: str) -> bool:
         return path.startswith(self._folders) and not path.startswith(self._apart)
@@ -158,9 +159,8 @@ class Opened:
 
 @contextlib.contextmanager
 def loading(folder: Path) -> Iterator[None]:
-    """Note the data that code of this folder reads while it is loaded: any trial may use them. What
-    it imports is found in its text, where imports for the study alone are left out."""
-    with Opened([folder], only_data=True).listening():
+    """Note what code of this folder reads while it is loaded: any trial may use it."""
+    with Opened([folder]).listening():
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from ablate.config.contents import digest_of_contents
 from ablate.trial.provenance.of_trials import of_trials
 
 DIGITS = 16
+FILE_NAME = re.compile(r"(?!.*\.\.)(\./)?\w[^\n\0]{0,100}")  # or that of a folder
 
 
 class Code(NamedTuple):
@@ -22,6 +24,8 @@ class Code(NamedTuple):
     digest: str
     imports: frozenset[tuple[int, str]] = frozenset()
     variables: frozenset[str] = frozenset()  # of the environment, that it reads by name
+    file_names: frozenset[str] = frozenset()  # texts that may be such
+    all_imports: frozenset[tuple[int, str]] = frozenset()  # also those that only a study reads
 
 
 def read(file: Path) -> Code:
@@ -38,14 +42,18 @@ def _read(file: str, *_: int) -> Code:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns when it compiles the file, too
-            body = of_trials(ast.parse(source).body)
+            whole = ast.parse(source)
+        body = of_trials(whole.body)
         plain = repr(_plain(body)).encode()
         nodes = [node for statement in body for node in ast.walk(statement)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Code(_digest(source))
     imports = frozenset(one for node in nodes for one in _imports(node))
     variables = frozenset(name for node in nodes for name in _variables(node))
-    return Code(_digest(plain), imports, variables)
+    all_imports = frozenset(one for node in ast.walk(whole) for one in _imports(node))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+    names = frozenset(each for each in texts if isinstance(each, str) and FILE_NAME.fullmatch(each))
+    return Code(_digest(plain), imports, variables, names, all_imports)
 
 
 def _digest(data: bytes) -> str:
@@ -81,9 +89,12 @@ def _imports(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def _variables(node: ast.AST) -> Iterator[str]:
-    """The variable in `os.environ["X"]`, `os.environ.get("X")` or `os.getenv("X")`."""
+    """The variable in `os.environ["X"]`, `"X" in os.environ`, `os.environ.get("X")`, or
+    `os.getenv("X")`."""
     if isinstance(node, ast.Subscript):
         source, name = ast.unparse(node.value), node.slice
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        source, name = ast.unparse(node.comparators[0]), node.left
     elif isinstance(node, ast.Call) and node.args:
         source, name = ast.unparse(node.func), node.args[0]
         source = source.removesuffix(".get").removesuffix(".pop").removesuffix(".setdefault")

@@ -21,7 +21,7 @@ from ablate.config.metrics import Metric
 from ablate.errors import TrialError
 from ablate.trial.provenance.opened import of_children
 from ablate.trial.user.function import unmet
-from ablate.trial.user.script_numbers import Epochs, Reads
+from ablate.trial.user.script_numbers import Epochs, Reads, rows
 
 SHOWN_LINES = 15  # of the output of a command that failed
 MOST_CHARACTERS = 200  # of its last line, in an error's first one
@@ -40,6 +40,7 @@ class CommandProcess:
     where: str  # file and line that registered it
     last: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN_LINES))
     names: set[str] = field(default_factory=set)  # of the numbers that it reported
+    columns: set[str] = field(default_factory=set)  # of the file with its numbers
 
     def epochs(self) -> Generator[dict[str, Any], None, dict[str, Any]]:
         """Run it; yield the epochs that it prints as JSON lines, and return its result."""
@@ -67,8 +68,9 @@ class CommandProcess:
                 if not reads.file:
                     yield from gathered.add(self._noted(reads.in_line(line)))
         try:
-            for row in reads.in_file(folder) if reads.file else ():
-                yield from gathered.add(self._noted(row))
+            for row in rows(folder / reads.file) if reads.file else ():
+                self.columns |= row.keys()
+                yield from gathered.add(self._noted(reads.in_row(row)))
         except TrialError as error:
             raise self._error(str(error)) from None
         yield from gathered.end()
@@ -82,7 +84,7 @@ class CommandProcess:
         """Refuse a result without the metric that decides."""
         missing = [key for key in map(metric.key, splits) if key not in self.names]
         if missing and reads is not None:
-            raise self._error(reads.lacking(missing[0], self.names))
+            raise self._error(reads.lacking(missing[0], self.columns or self.names))
         if missing:
             wanted = unmet(metric, missing[0], sorted(self.names))
             other = "" if self.names else f" {OTHERWISE.format(missing[0])}"

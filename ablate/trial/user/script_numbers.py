@@ -36,16 +36,15 @@ class Reads:
         found = {name: re.search(pattern, line) for name, pattern in self.places.items()}
         return {name: match[1].rstrip(",;") for name, match in found.items() if match and match[1]}
 
-    def in_file(self, folder: Path) -> Iterator[dict[str, Any]]:
-        """The numbers in each row of the file; cells may be empty."""
-        for row in _rows(folder / self.file):
-            found = {name: row.get(place) for name, place in self.places.items()}
-            yield {name: value for name, value in found.items() if value not in (None, "")}
+    def in_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The numbers in a row of the file; cells may be empty."""
+        found = {name: row.get(place) for name, place in self.places.items()}
+        return {name: value for name, value in found.items() if value not in (None, "")}
 
     def lacking(self, name: str, names: Iterable[str]) -> str:
         """What to say if nothing was found for a number."""
         source, place = self.file or "the command's output", self.places[name]
-        found = ", ".join(sorted(names)) or "nothing"
+        found = ", ".join(map(repr, sorted(names))) or "nothing"
         return f"{source} has no {place!r}, where reads expects '{name}'. Found: {found}."
 
 
@@ -110,23 +109,36 @@ def _check_pattern(name: str, pattern: str, where: str) -> None:
         )
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a CSV file, the objects of JSON lines, or those of a JSON file."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".csv":
-            rows: Any = list(csv.DictReader(text.splitlines()))
+            found: Any = [*_cells(csv.DictReader(text.splitlines()))]
         elif path.suffix == ".jsonl":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+            found = [json.loads(line) for line in text.splitlines() if line.strip()]
         else:
-            rows = json.loads(text)
+            found = json.loads(text)
     except OSError as error:
         raise TrialError(f"the command wrote no {path.name}: {error.strerror}") from None
     except (ValueError, RecursionError, csv.Error) as error:
         raise TrialError(f"{path.name} of the command cannot be read: {error}") from None
-    for row in rows if isinstance(rows, list) else [rows]:
+    for row in found if isinstance(found, list) else [found]:
         if not isinstance(row, dict):
             raise TrialError(
                 f"{path.name} of the command has {row!r:.40} where an object should be"
+            )
+        yield row
+
+
+def _cells(reader: csv.DictReader) -> Iterator[Mapping[str, Any]]:
+    """The rows of a CSV file, none of which can be read in two ways."""
+    names = [*(reader.fieldnames or ())]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"two columns are called {doubled[0]!r}")
+    for row in reader:
+        if reader.restkey in row:
+            raise ValueError(
+                f"line {reader.line_num} has more cells than the header, as 0,85 for 0.85 makes"
             )
         yield row

@@ -59,7 +59,9 @@ class Digests:
             name = min(self._waiting)
             self.values[name] = self._waiting.pop(name)
             self.by_name[name] = self._of_name(name)
-        self.by_name.update(_own_modules(self._modules))
+        own_modules = _own_modules(self._modules)
+        self.module_files = [*own_modules.files]
+        self.by_name.update(own_modules.code)
 
     def _of_name(self, name: str) -> str | None:
         try:
@@ -180,14 +182,14 @@ class Digests:
         return self._all("object", function, arguments, state, list(items or ()), list(pairs or ()))
 
 
-def _own_modules(names: Iterable[str]) -> dict[str, str]:
-    """The digests of the files of the user's modules, and of all that these import."""
+def _own_modules(names: Iterable[str]) -> Found:
+    """The files of the user's modules, and of all that these import."""
     found = Found()
     for name in sorted(names):
         file = getattr(sys.modules.get(name), "__file__", None)
         if file and is_own(file):
             found.add(Path(file).resolve())
-    return found.code
+    return found
 
 
 def _tensor(tensor: Any) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 
 from ablate.store.attempt import Attempt
 from ablate.trial.provenance import changes, imported, syntax
-from ablate.trial.provenance.closure import named_by
+from ablate.trial.provenance.closure import _named_in_code, named_by
 from ablate.trial.provenance.imported import Found
 from ablate.trial.provenance.opened import MOST_FILES, Opened, digest_of
 from ablate.trial.user.user_code import executed
@@ -185,8 +185,22 @@ def test_variables_that_code_reads_by_name_are_found(tmp_path) -> None:
     import os
     from os import environ
     a = os.environ["A"], environ.get("B", "1"), os.getenv("C"), {}["D"], {}.get("E")
+    b = "F" in os.environ, "G" not in environ, "H" in {}
     """
-    assert found(tmp_path, own=text).variables == {"A", "B", "C"}
+    assert found(tmp_path, own=text).variables == {"A", "B", "C", "F", "G"}
+
+
+def test_scripts_and_data_that_code_names_count(tmp_path) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("near.db", "data/far.db", "data/unnamed.db", ".hidden"):
+        (tmp_path / name).write_text("1")
+    text = """
+    run("train.py"); open("data" / "far.db"); "near.db", ".hidden", "../x", "nowhere", ""
+    """
+    all_found = found(tmp_path, own=text, train="import helpers", helpers="A = 1")
+    named = dict(_named_in_code(all_found.file_names, [tmp_path], all_found))
+    assert {*named} == {"near.db", "data/far.db"}
+    assert {*all_found.code} == {"own.py", "train.py", "helpers.py"}
 
 
 def heard(opened: Opened, read) -> tuple[dict[str, str], dict[str, str]]:

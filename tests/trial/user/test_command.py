@@ -365,6 +365,9 @@ def test_a_file_that_a_script_writes_has_the_numbers(folder, name):
     assert journal.metrics == {**second, "test_accuracy": 0.25}
 
 
+ACC = "valid_accuracy,test_accuracy"
+
+
 @pytest.mark.parametrize(
     ("text", "more", "says"),
     [
@@ -373,6 +376,9 @@ def test_a_file_that_a_script_writes_has_the_numbers(folder, name):
         ("{", "file='log.json'", "log.json of the command cannot be read"),
         ("[1]", "file='log.json'", "log.json of the command has 1 where an object should be"),
         ("a,b\n1,2", "file='log.csv'", "log.csv has no 'valid_accuracy'"),
+        ("a, b\n1, 2", "file='log.csv'", "Found: ' b', 'a'."),
+        (f"{ACC}\n0,85,1", "file='log.csv'", "line 2 has more cells than the header"),
+        (f"{ACC},{ACC}\n1,2", "file='log.csv'", "two columns are called 'test_accuracy'"),
     ],
 )
 def test_numbers_that_are_not_where_they_should_be(folder, text, more, says):
