@@ -11,6 +11,7 @@ from ablate.judging.items import name_of, over_items
 from ablate.judging.refusals import (
     like_items,
     refuse_doubled,
+    refuse_last_twice,
     refuse_pasted,
     refuse_seeds_within,
     refuse_sorted,
@@ -81,11 +82,16 @@ def _last(rows: Sequence[Row], columns: Columns, source: str) -> list[Row]:
         step = number(row.cells.get(column), column, f"{source}, row {row.place}")
         return -math.inf if step is None or math.isnan(step) else step
 
+    steps = [at(row) for row in rows]
     latest: dict[tuple[str, str], tuple[float, Row]] = {}
-    for row in rows:
-        step, known = at(row), latest.get((row.arm, row.seed))
+    for step, row in zip(steps, rows, strict=True):
+        known = latest.get((row.arm, row.seed))
         if known is None or step > known[0]:
             latest[row.arm, row.seed] = step, row
+    for step, row in zip(steps, rows, strict=True):
+        largest, kept = latest[row.arm, row.seed]
+        if step == largest and row.value != kept.value:
+            refuse_last_twice(kept, row, column, source)
     return [row for _, row in latest.values()]
 
 
