@@ -101,7 +101,7 @@ def judged(records: Records, question: Question, source: str) -> StudySummary:
     if base not in names:
         raise ConfigError(unknown("arm", base, names, f"{source}: base"))
     metric = metric_of(question.columns.metric, question.better, question.scale, rows)
-    with held(question.ledger) if question.ledger else nullcontext() as ledger:
+    with nullcontext() if question.ledger is None else held(question.ledger) as ledger:
         known = ledger.known(rows, base, metric.shown) if ledger else None
         if known is not None:
             rows = known.with_earlier(rows, base)

@@ -54,6 +54,15 @@ def refuse_doubled(rows: Sequence[Row], columns: Columns, source: str) -> None:
             )
 
 
+def refuse_last_twice(first: Row, second: Row, column: str, source: str) -> None:
+    """Refuse two last rows of one run, which say different things."""
+    raise ConfigError(
+        f"{source}: rows {first.place} and {second.place} are both the last of arm '{first.arm}' "
+        f"and seed {first.seed} by '{column}', and have different numbers. Which of them counts is "
+        "unknown: leave one out, or name a column that tells them apart."
+    )
+
+
 def _way_out(first: Row, second: Row, columns: Columns) -> str:
     """What tells two rows of one run apart: a step, an item, or another column of the arm."""
     names = dict.fromkeys([*first.cells, *second.cells])

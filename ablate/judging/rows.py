@@ -69,8 +69,7 @@ def read_rows(records: Records, columns: Columns, source: str) -> list[Row]:
             hint = "" if name != columns.seed else NO_SEEDS
             raise ConfigError(f"{unknown('column', name, have, source)}{hint}")
     states = [name for name in have if name.lower() == STATE and name not in columns.needed]
-    state = states[0] if len(states) == 1 else None
-    return [_row(record, columns, state, source, at) for at, record in enumerate(records, 1)]
+    return [_row(record, columns, states, source, at) for at, record in enumerate(records, 1)]
 
 
 def _once_each(records: Records, columns: Columns) -> bool:
@@ -100,7 +99,7 @@ def _long(records: Records, columns: Columns) -> Records:
 
 
 def _row(
-    record: Mapping[str, Any], columns: Columns, state: str | None, source: str, at: int
+    record: Mapping[str, Any], columns: Columns, states: Sequence[str], source: str, at: int
 ) -> Row:
     where = f"{source}, row {at}"
     names = [text(record.get(name), name, where) for name in columns.arm]
@@ -108,11 +107,11 @@ def _row(
     arm = names[0] if len(names) == 1 else ", ".join(f"{column}={name}" for column, name in several)
     value = number(record.get(columns.metric), columns.metric, where)
     cost = columns.cost and number(record.get(columns.cost), columns.cost, where)
-    ended = "" if state is None else str(record.get(state)).lower()
-    unfinished = ended if ended in UNFINISHED else ""
+    ends = (str(record.get(state)).strip().lower() for state in states)
+    unfinished = next((end for end in ends if end in UNFINISHED), "")
     return Row(
         arm=arm,
-        seed="" if columns.seed is None else text(record.get(columns.seed), columns.seed, where),
+        seed="" if columns.seed is None else _seed(record.get(columns.seed), columns.seed, where),
         value=value if value is not None and is_usable(value) and not unfinished else None,
         cost=cost if cost and is_usable(cost) else None,
         place=at,
@@ -121,8 +120,13 @@ def _row(
     )
 
 
+def _seed(value: Any, column: str, where: str) -> str:
+    """What names a seed: 1, 1.0, "1" and "1.0", as files have it, are one."""
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text(value, column, where))
+
+
 def text(value: Any, column: str, where: str) -> str:
-    """What names an arm, a seed or an item: 1, 1.0 and "1" are one seed."""
+    """What names an arm, a seed or an item: 1, 1.0 and "1" are one."""
     if value is None or (isinstance(value, float) and math.isnan(value)) or str(value) == "":
         raise ConfigError(f"{where}: '{column}' is empty.")
     name = f"{value:.15g}" if isinstance(value, float) else str(value).strip()
@@ -136,6 +140,8 @@ def number(value: Any, column: str, where: str) -> float | None:
     if value is None or value == "":
         return None
     try:
+        if "_" in str(value):  # Python reads 0_85 as 85
+            raise ValueError
         return float(value)
     except OverflowError:  # a whole number beyond every float
         return math.inf

@@ -11,6 +11,7 @@ from ablate.judging.items import name_of, over_items
 from ablate.judging.refusals import (
     like_items,
     refuse_doubled,
+    refuse_last_twice,
     refuse_pasted,
     refuse_seeds_within,
     refuse_sorted,
@@ -83,12 +84,17 @@ def _last(rows: Sequence[Row], columns: Columns, source: str) -> list[tuple[floa
         step = number(row.cells.get(column), column, f"{source}, row {row.place}")
         return -math.inf if step is None or math.isnan(step) else step
 
-    latest: dict[tuple[str, str], tuple[float, Row]] = {}
     # A log has rows of other metrics, too; a cell that is there and empty is a run that diverged.
-    for row in (row for row in rows if columns.metric in row.cells):
-        step, known = at(row), latest.get((row.arm, row.seed))
+    steps = [(at(row), row) for row in rows if columns.metric in row.cells]
+    latest: dict[tuple[str, str], tuple[float, Row]] = {}
+    for step, row in steps:
+        known = latest.get((row.arm, row.seed))
         if known is None or step > known[0]:
             latest[row.arm, row.seed] = step, row
+    for step, row in steps:
+        largest, kept = latest[row.arm, row.seed]
+        if step == largest and row.value != kept.value:
+            refuse_last_twice(kept, row, column, source)
     return [*latest.values()]
 
 

@@ -69,6 +69,15 @@ def test_a_column_is_read_where_it_was_reported(by_hand, measure):
     assert "0.300±0.141" in text and "2.72±0.00" in text
 
 
+@pytest.mark.parametrize(("num", "said"), [(2, True), (3, False), (0, False)])
+def test_a_mean_that_leaves_seeds_out_says_so(by_hand, num, said):
+    """A task may report a further metric where it turned out well, and nothing elsewhere."""
+    values = [{"mixture_use.test_variation": 0.2 + index} for index in range(num)]
+    text = written(summary_of(study_of(by_hand, (USE, TRAIN), values, measure=False)))
+    note = "Means over fewer seeds: base 2 of 3 in coefficient of variation."
+    assert (note in " ".join(text.split())) == said
+
+
 def at_paper(by_hand, metric, values, published, **fields):
     """The verdict on the base arm's published number."""
     record = {"paper": "takase2018doc", "tables": ("Table 4", "Table 5"), "corpus": "ptb"}

@@ -31,12 +31,15 @@ RUNGS = ("16", "24", "32", "48")
 COMPUTE = (1e9, 3e9, 9e9, 3e10)
 
 
-def rungs(gains, seeds=5, noise=0.004, compute=COMPUTE, costs=1.0, names=RUNGS, **fields):
-    """A rung for each name; `gains` has an arm's gains in nats, rung by rung."""
+def rungs(
+    gains, seeds=5, noise=0.004, compute=COMPUTE, costs=1.0, names=RUNGS, bends=None, **fields
+):
+    """A rung for each name; `gains` has an arm's gains in nats, rung by rung, and `bends` by how
+    much the base is above a power law."""
     studies = []
     for index, (name, operations) in enumerate(zip(names, compute, strict=True)):
         draws = np.random.default_rng([index, seeds])
-        mean = 1.5 + 2.0 * (operations / 1e9) ** -0.2
+        mean = 1.5 + 2.0 * (operations / 1e9) ** -0.2 + (bends[index] if bends else 0)
         base = [mean + float(draws.normal(0, noise)) for _ in range(seeds)]
         own = {
             arm: [one - gain[index] + float(draws.normal(0, noise)) for one in base]
@@ -229,6 +232,7 @@ def test_an_arm_that_costs_twice_as_much_is_not_favoured():
     [
         ({"compute": (1e9, 9e9, 3e9, 3e10)}, "its compute does not rise from rung to rung"),
         ({"noise": 0.6}, "its loss does not fall from rung to rung"),
+        ({"bends": (0, 0.04, 0.02, 0)}, "its losses are not on a curve E + A C^-a"),
     ],
 )
 def test_without_a_curve_there_is_no_number_and_a_reason(more, why):
@@ -238,6 +242,20 @@ def test_without_a_curve_there_is_no_number_and_a_reason(more, why):
     assert why in text.write(over_rungs_table(found)).replace("\n  ", " ")
     assert [row.verdict for row in found.over] == ["undecided"] * ("compute" not in more)
     assert {row.reason for row in found.over} <= {"no curve"}
+
+
+@pytest.mark.parametrize(
+    ("bends", "noise", "names"),
+    [
+        ((0, 0.04, 0.02, 0), 0.04, RUNGS),  # within what seeds vary
+        ((0, -0.04, -0.02), 0.004, RUNGS[:3]),  # a curve of three numbers goes through these
+    ],
+)
+def test_a_curve_that_is_not_shown_to_be_wrong_is_used(bends, noise, names):
+    compute = COMPUTE[: len(names)]
+    found = found_of({"a": (0.0,) * 4}, bends=bends, noise=noise, names=names, compute=compute)
+    assert not found.climbs["a"].problem
+    assert [row.verdict for row in found.over] == ["not shown to hold"]
 
 
 def test_operations_that_are_not_known_leave_no_trend():

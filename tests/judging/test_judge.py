@@ -155,6 +155,12 @@ def test_unequal_costs_are_named():
             "no two arms share a seed",
         ),
         ([{**THREE[0], "acc": "good"}, *THREE[1:]], {}, "row 1: acc = 'good' is not allowed"),
+        ([{**THREE[0], "acc": "0_85"}, *THREE[1:]], {}, "row 1: acc = '0_85' is not allowed"),
+        (
+            [{**row, "step": 1, "acc": row["acc"] + at} for at in (0, 1) for row in THREE],
+            {"last": "step"},
+            "rows 1 and 19 are both the last of arm 'plain' and seed 0 by 'step'",
+        ),
         ([{**THREE[0], "model": ""}, *THREE[1:]], {}, "row 1: 'model' is empty"),
         ([1, 2], {}, "cannot be read. Expected a data frame"),
     ],
@@ -449,6 +455,12 @@ def test_a_run_that_did_not_finish_has_not_diverged(state: str):
     assert ablate.judge(ended, **ASKED).arm("wide").comparison == (
         ablate.judge(THREE, **ASKED).arm("wide").comparison
     )
+
+
+@pytest.mark.parametrize("states", [{"state": " Crashed"}, {"State": "crashed", "state": "x"}])
+def test_a_state_is_read_however_it_is_written(states: dict[str, str]):
+    records = [{**row, **(states if at == 7 else {})} for at, row in enumerate(THREE)]
+    assert ablate.judge(records, **ASKED).arm("wide").counts.failed == 1
 
 
 def test_a_run_that_did_not_finish_is_not_in_the_ledger(tmp_path: Path):

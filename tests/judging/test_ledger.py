@@ -58,6 +58,23 @@ def test_judging_again_counts_nothing_twice(tmp_path: Path):
     assert len(ledger.read_text().splitlines()) == 1
 
 
+def test_a_seed_that_another_file_writes_otherwise_is_no_fresh_one(tmp_path: Path):
+    ledger = tmp_path / "ledger.jsonl"
+    for written in (int, float, str, "{}.0".format):
+        records = [{**row, "seed": written(row["seed"])} for row in one_try(1)]
+        summary = ablate.judge(records, **ASKED, ledger=str(ledger))
+    assert summary.arms[1].comparison.difference.num_pairs == 5  # type: ignore[union-attr]
+    assert len(ledger.read_text().splitlines()) == 1
+
+
+def test_a_ledger_without_a_name_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="is not a file"):
+        ablate.judge(one_try(1), **ASKED, ledger="")
+
+
 def test_other_results_under_an_old_name_are_another_variant(tmp_path: Path):
     ledger, renamed = str(tmp_path / "ledger.jsonl"), one_try(2)
     ablate.judge(one_try(1), **ASKED, ledger=ledger)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ablate.compare.judged import Judged
+from ablate.compare.judged import ALPHA, Judged
 from ablate.compare.statistics.against import shared_seeds
 from ablate.compare.statistics.equivalent import Equivalent, equivalent, savings
 from ablate.compare.statistics.paired import t_quantile
@@ -17,6 +17,8 @@ from ablate.compare.statistics.power_law import PowerLaw, fit
 from ablate.compare.table.rows import ArmSummary
 from ablate.config.metrics import Metric
 from ablate.store.replication import MIN_PAIRS
+
+ROUNDING = 1e-6  # of the fit, as a share of the losses' range
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,8 @@ class Climb:
             return "its compute does not rise from rung to rung"
         if not (np.diff(self.base.mean(0)) < 0).all():
             return "its loss does not fall from rung to rung"
+        if not self._fitted.problem and self._is_off_curve:
+            return "its losses are not on a curve E + A C^-a"
         return self._fitted.problem
 
     @property
@@ -62,6 +66,23 @@ class Climb:
     def _fitted(self) -> PowerLaw:
         means = self.base.mean(0).tolist()
         return fit(self.base_compute, means, above_zero=self.above_zero)
+
+    @property
+    def _is_off_curve(self) -> bool:
+        """Return whether t-tests over pairs show what the curve leaves at some rung not to be 0.
+
+        Then an arm that equals the compared one seems to need more or less compute. What is left
+        varies in as many directions as there are more rungs than numbers of the curve: of none,
+        nothing can be shown.
+        """
+        compute, means = np.asarray(self.base_compute), self.base.mean(0)
+        projection = self._fitted.weights(compute)
+        free = len(compute) - round(np.trace(projection))
+        if free < 1 or len(self.base) < MIN_PAIRS:
+            return False
+        reach = half_widths(self.base - self.base @ projection.T, ALPHA / free)
+        rounding = ROUNDING * np.ptp(means)
+        return bool((np.abs(means - self._fitted.at(compute)) > reach + rounding).any())
 
     def needed(self, rung: int, alpha: float) -> Equivalent | None:
         """What the compared arm needs to get where the arm is on a rung."""

@@ -25,6 +25,7 @@ def changed_or_lost(judged: Judged) -> Iterator[str]:
     if record.changed:
         yield f"Changed on the command line: {record.changed}."
     yield from _missing(judged)
+    yield from notes.fewer_seeds(judged)
     yield from notes.at_floor(judged)
     yield from judged.about_base()
     yield from judged.below_floor()

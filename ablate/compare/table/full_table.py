@@ -40,7 +40,7 @@ def full_table(
         question=record.question,
         settings=list(notes.settings(summary)),
         below=[*notes.ensembles(summary), *notes.run_next(summary)],
-        warnings=[*notes.holes(summary), *notes.at_floor(summary)],
+        warnings=[*notes.holes(summary), *notes.fewer_seeds(summary), *notes.at_floor(summary)],
         notes=list(notes.verdicts(summary)),
         cautions=list(notes.cautions(summary)),
         further=[*further, *other_scales],

@@ -135,6 +135,19 @@ def at_floor(summary: Judged) -> Iterable[str]:
             )
 
 
+def fewer_seeds(summary: Judged) -> Iterable[str]:
+    """The columns whose means leave out completed results, which did not report them."""
+    texts = [
+        f"{arm.name} {num} of {arm.counts.completed} in {column.metric.shown}"
+        for arm in summary.arms
+        for column in (() if arm.unmeasured else arm.others)
+        if (num := min((cell.num for cell in column.cells.values()), default=0))
+        and num < arm.counts.completed
+    ]
+    if texts:
+        yield f"Means over fewer seeds: {'; '.join(texts)}."
+
+
 def _hole(arm: ArmSummary) -> str:
     counts = arm.counts
     lost = {

@@ -11,7 +11,7 @@ import numpy as np
 from ablate.compare.judged import Judged
 from ablate.compare.statistics import equivalent
 from ablate.compare.statistics.ladder import OverRow, over_rungs
-from ablate.compare.statistics.power_law import fit
+from ablate.compare.statistics.power_law import PowerLaw, fit
 from tests.lab.calibration.draws import ALPHA, holm, p_of
 from tests.lab.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 from tests.lab.calibration.rows.ladder_equivalent import EXPONENT, FLOOR, HEIGHT, SHARED
@@ -92,10 +92,17 @@ def _savings(drawn: Drawn) -> tuple[np.ndarray, np.ndarray]:
         if (np.diff(base.mean(0)) < 0).all():
             law = fit(COMPUTE.tolist(), base.mean(0).tolist(), above_zero=True)
             found = equivalent.savings(law, base, arm, COMPUTE.tolist())
-            if not law.problem and found is not None:
+            if not law.problem and found is not None and not _is_off(law, base):
                 logs[index], known[index] = found, True
     logs[~known] = np.random.default_rng(0).normal(size=logs[~known].shape)  # not used
     return logs, known
+
+
+def _is_off(law: PowerLaw, base: np.ndarray) -> bool:
+    """Whether t-tests over seeds tell the base's means from the curve."""
+    moves = law.weights(COMPUTE)
+    left = base - law.at(COMPUTE) - (base - base.mean(0)) @ moves.T
+    return bool((p_of(left.T) <= ALPHA / (len(moves) - round(np.trace(moves)))).any())
 
 
 def _lines(of_seeds: np.ndarray) -> np.ndarray:
