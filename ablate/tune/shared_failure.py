@@ -1,14 +1,15 @@
 """When a study starts no more trials: all that ended have failed, for a reason that they share.
 
 Not as long as some may succeed. So the trials are of five arms, or of all if there are fewer, with
-the base arm, without which there is no table; they failed with one text; and no trial of the study
-has ended otherwise, or runs and has reported an epoch. What a machine does (out of memory, a worker
-killed) is no shared reason. Searches draw settings, of which some may be bad, so there it takes
-more trials.
+the base arm, without which there is no table; they failed with one text, whatever its numbers; and
+no trial of the study has ended otherwise, or runs and has reported an epoch. What a machine does
+(out of memory, a worker killed) is no shared reason. Searches draw settings, of which some may be
+bad, so there it takes more trials.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from ablate.store.journal import Journal
@@ -16,6 +17,7 @@ from ablate.store.outcome import Status
 from ablate.store.replication import counted
 from ablate.study.planned import Plan
 
+NUMBER = re.compile(r"\d+")
 FEWEST, FEWEST_OF_SEARCHES, MOST_ARMS = 3, 10, 5
 
 
@@ -49,4 +51,4 @@ def _cause(journal: Journal) -> str | None:
     outcome = journal.outcome
     if outcome is None or outcome.status != Status.FAILED or outcome.error or journal.deaths:
         return None
-    return outcome.cause
+    return NUMBER.sub("0", outcome.cause)

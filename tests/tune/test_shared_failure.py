@@ -51,7 +51,7 @@ def ended(schedule: Schedule, reason: Callable[[Trial], str | None]) -> Mapping[
 @pytest.mark.parametrize(("num_arms", "num_trials"), [(1, 3), (2, 3), (3, 3), (4, 4), (9, 5)])
 def test_the_first_trials_fail_for_one_reason(workspace, num_arms, num_trials):
     schedule = scheduled(workspace, num_arms)
-    found = ended(schedule, lambda trial: f"{BROKEN}\n$ train --seed {trial.seed}")
+    found = ended(schedule, lambda trial: f"{BROKEN} {trial.seed}.5%\n$ train --seed {trial.seed}")
     assert found == {Status.FAILED: num_trials}
     assert schedule.exhausted and not schedule.complete
     num = {1: "1 arm,", 9: "5 arms,"}.get(num_arms, f"{num_arms} arms,")
