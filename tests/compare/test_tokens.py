@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import optimize, stats
 
@@ -13,6 +14,9 @@ from ablate.compare.statistics import tokens
 from ablate.errors import TrialError
 from ablate.lm.commands.tokens import ENSEMBLE, show_tokens
 from ablate.store import journal as journals
+from ablate.store import tokens as saved
+from ablate.store.arrow import read_column
+from ablate.store.outcome import TEXT
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
@@ -114,7 +118,7 @@ def test_with_the_required_number_of_sentences_it_covers_nearly_at_its_rate():
     assert 0.93 < covered / num < 0.99
 
 
-BASE = {**small_studies.BASE, "corpus.train_tokens": 2000, "corpus.eval_tokens": 600}
+BASE = {**small_studies.BASE, "corpus.train_tokens": 2000, "corpus.eval_tokens": 800}
 
 
 @pytest.fixture
@@ -163,6 +167,16 @@ def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
     shown = " ".join(show_tokens(workspace, [first, second], "valid").split())
     assert "No interval and no p: this split has 1 sentence," in shown
     assert "95% interval" not in shown and "<.001" not in shown
+
+
+def test_a_trial_keeps_how_far_runs_of_the_test_text_are_from_its_mean(workspace, trained):
+    trial = trained.record.trials[0].id
+    outcome = journals.read(workspace.store, trial).outcome
+    kept = read_column(
+        workspace.store, f"trials/{trial}/tokens/test.arrow", "log_prob", pa.float32()
+    )
+    assert outcome.deviations == pytest.approx(saved.deviations(np.asarray(kept)), abs=1e-5)
+    assert (len(outcome.deviations), outcome.deviations_of) == (6, TEXT)
 
 
 def test_reading_the_test_split_again_is_recorded(workspace, trained):
