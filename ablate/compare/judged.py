@@ -29,7 +29,8 @@ from ablate.results.result import results_of
 from ablate.results.settings import Found, winning_settings
 from ablate.store.journal import Journal, kept_outside, not_compiled
 from ablate.store.looks import Looks
-from ablate.store.replication import MIN_SEARCHES, Replication
+from ablate.store.outcome import TEXT
+from ablate.store.replication import MIN_SEARCHES, Replication, plural
 from ablate.store.study_record import SearchRecord, StudyRecord
 
 ALPHA = 0.05  # of the whole table
@@ -38,12 +39,15 @@ LONG_NAME = 24  # characters
 
 @dataclass(frozen=True)
 class Blocks:
-    """The items on which runs were measured, or their clusters."""
+    """What every run was measured on: items, clusters of them, or runs of tokens of a text.
+    Intervals hold for new ones, too."""
 
-    unit: str  # item or cluster
+    unit: str  # item, cluster, or TEXT
     num: int
     alone: bool  # of one training each: only they repeat a difference
-    crossed: bool  # intervals hold for new ones, too
+
+    def __str__(self) -> str:
+        return self.unit if self.unit == TEXT else plural(self.unit)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,15 +164,13 @@ class Judged:
 
     @cached_property
     def blocks(self) -> Blocks | None:
-        """What every run was measured on, if all were on the same: items, or clusters of them."""
-        known = [len(block) for arm in self._results for block in arm.by_block.values()]
-        if not known:
-            return None
+        """What every run was measured on, if all were on the same, and if it enters intervals."""
+        by_block = next((arm for arm in self._results if arm.by_block), None)
         alone = all(arm.counts.planned == 1 for arm in self._results)
-        whole = all(set(arm.values) <= set(arm.by_block) for arm in self._results)
-        crossed = whole and self.looks.is_one
-        unit = next(arm.blocks_of for arm in self._results if arm.by_block)
-        return Blocks(unit, known[0], alone=alone, crossed=crossed)
+        if by_block is None or (alone and not (self.looks.is_one and by_block.is_alone)):
+            return None
+        num = len(next(iter(by_block.by_block.values())))
+        return Blocks(by_block.blocks_of, num, alone=alone)
 
     @property
     def metric(self) -> Metric:

@@ -1,9 +1,9 @@
 """Published results: what was recorded of studies, in a folder to commit, to attach or to cite.
 
-The folder is a store without weights, and with sums over runs of tokens in place of each token's
-loss: `ablate table STUDY --store FOLDER` and `ablate compare PAPER --results FOLDER` read it. What
-only concerns the machine (its host name, process ids, the locations in the command, the folders of
-files) stays behind. Its README shows each study's table and how it was made.
+The folder is a store without weights, and without the losses of single tokens. `ablate table STUDY
+--store FOLDER` and `ablate compare PAPER --results FOLDER` read it. What only concerns the machine
+(its host name, process ids, the locations in the command, the folders of files) stays behind. Its
+README shows each study's table and how it was made.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ablate.compare.study_summary import open_begun, open_parts
 from ablate.compare.table import provenance
 from ablate.compare.table.study_table import study_table
 from ablate.compare.text.figures import duration
-from ablate.store import findings, study_record, tokens
+from ablate.store import findings, study_record
 from ablate.store.attempt import Attempt
 from ablate.store.files import write_whole
 from ablate.store.journal import Journal
@@ -43,6 +43,9 @@ what the tables are made of, without weights. Nothing below is typed by hand.
     ablate table STUDY --store {folder}            # a study's table
     ablate table compare PAPER --results {folder}  # our numbers next to a paper's
     ablate query SQL --results {folder}            # everything in SQL
+
+Where a table says `for this test text`, its trials were recorded without the losses of runs of
+tokens: its intervals and words hold for new seeds, and not for new text.
 """
 
 
@@ -69,7 +72,6 @@ def _copy(judged: Judged, store: Store, published: Store) -> None:
     for journal in judged.journals.values():
         if journal.outcome is not None:  # without its checkpoint, what still runs starts again
             without_machine(journal).write(published)
-            tokens.copy_sums(store, journal.trial.id, published)
     command, file = without_locations(record.command), without_folders(record.file)
     arms = tuple(replace(arm, changes=_files_by_name(arm.changes)) for arm in record.arms)
     record = replace(record, command=command, file=file, folder="", arms=arms)

@@ -176,6 +176,11 @@ class Metric:
         )
 
     @property
+    def is_of_tokens(self) -> bool:
+        """Return whether it is a mean over the tokens of a text, or a multiple of one."""
+        return self.of == SPLIT and self.name in (PERPLEXITY.name, BITS_PER_BYTE.name)
+
+    @property
     def directed(self) -> bool:
         """Return whether one direction is better."""
         return self.better != "neither"

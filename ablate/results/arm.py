@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ablate.config.metrics import Metric
+from ablate.store.outcome import TEXT
 from ablate.store.replication import MIN_PAIRS
 
 
@@ -79,9 +80,9 @@ class ArmResult:
     fates: Mapping[int, str] = field(default_factory=dict)  # seed index -> what became of it
     stopped_at: int | None = None  # the pairs at which a look decided it, if it trains no more
     others: tuple[Measured, ...] = ()  # of the study's columns
-    # Seed index -> the deviations of its items, or of clusters of them; empty if they are unknown.
+    # Seed index -> the deviations of its blocks; empty if they are unknown.
     by_block: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    blocks_of: str = ""  # item or cluster
+    blocks_of: str = ""  # item, cluster, or TEXT
     # Of a seed, with all that it builds on: means over completed final trials.
     operations: float | None = None  # of training, estimated; None: not known of every trial
     seconds_a_seed: float = 0.0  # of epochs
@@ -90,6 +91,12 @@ class ArmResult:
     def whole(self) -> bool:
         """Return whether every planned result is there, and every model measured."""
         return self.counts.whole and not self.unmeasured
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether items of one training are all that repeats the result, and stand for it.
+        A text does not: a study is about its arms, and not about one training of each."""
+        return self.counts.planned == 1 and self.blocks_of not in ("", TEXT)
 
     @property
     def is_tested(self) -> bool:

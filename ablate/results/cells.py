@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ablate.config.identity import StageName
-from ablate.config.metrics import ARMS, SPLITS, Metric
+from ablate.config.metrics import ARMS, PERPLEXITY, SPLITS, Metric
 from ablate.results.arm import ArmResult, Cell, Counts, EnsembleResult, Measured
 from ablate.results.result import AT_FLOOR, LOST, MISSING, RAISED, Result
 from ablate.results.spread import mean, spread
-from ablate.store.outcome import Status
+from ablate.store.outcome import TEXT, Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, SearchRecord, StudyRecord
 
 LossesBySplit = Mapping[str, Mapping[int, float]]  # split -> seed index -> loss
@@ -38,13 +39,16 @@ class Cells:
         self.split = "test" if test_was_read else "valid"
 
     def arms(self) -> list[ArmResult]:
-        """Every arm, except those that are only ensembles of other arms' trials."""
+        """Every arm, except those that are only ensembles of other arms' trials. All results have
+        the same blocks, or none has any."""
         ensembles = {t.arm for t in self._record.trials if t.stage == StageName.ENSEMBLE}
-        return [
+        arms = [
             self._arm(arm)
             for arm in self._record.arms
             if arm.name in self._finals or arm.name not in ensembles
         ]
+        sizes = {len(arm.by_block.get(at, ())) for arm in arms for at in arm.values}
+        return arms if len(sizes) == 1 else [replace(arm, by_block={}) for arm in arms]
 
     def ensembles(self) -> list[EnsembleResult]:
         """Return the result of every ensemble of the study."""
@@ -83,7 +87,17 @@ class Cells:
 
     def _by_block(self, finals: Iterable[PlannedTrial]) -> dict[int, tuple[float, ...]]:
         known = {t.seed_index: self._results.get(t.id) for t in finals}
-        return {at: one.deviations for at, one in known.items() if one and one.deviations}
+        blocks = {at: self._deviations(one) for at, one in known.items() if one is not None}
+        return {at: own for at, own in blocks.items() if own}
+
+    def _deviations(self, result: Result) -> tuple[float, ...]:
+        """Those of a text are of its nats a token, of which one other metric is a multiple."""
+        if result.deviations_of != TEXT:
+            return result.deviations
+        nats, own = (result.metrics.get(one.key("test")) for one in (PERPLEXITY, self._metric))
+        if self.split != "test" or not self._metric.is_of_tokens or not nats or own is None:
+            return ()
+        return tuple(own / nats * each for each in result.deviations)
 
     def _measured(self, arm: ArmRecord, metric: Metric, published: Mapping[str, float]) -> Measured:
         by_split = self._differences if metric.of == ARMS else self._by_split

@@ -11,6 +11,8 @@ from typing import Any
 from ablate.config import typed
 from ablate.redaction import redacted
 
+TEXT = "text"  # of which runs of tokens have deviations
+
 
 class Status(StrEnum):
     """A trial's status. Only the first four are outcomes."""
@@ -56,9 +58,10 @@ class Outcome:
     signatures: Mapping[str, str] | None = None  # of what computed a metric, by its name
     orphan_of: str | None = None  # the parent that did not complete
     seconds: float | None = None  # that an evaluation took, in all its attempts; epochs have theirs
-    # By how much the loss of each item, or cluster of items, is above the trial's: their mean is 0.
+    # By how much the loss of each item, cluster of items, or run of tokens of the test split is
+    # above the trial's: their mean is 0.
     deviations: tuple[float, ...] | None = None
-    deviations_of: str | None = None  # item or cluster
+    deviations_of: str | None = None  # item, cluster, or TEXT
 
     def __post_init__(self) -> None:
         for part in ("reason", "frames", "error"):

@@ -2,26 +2,25 @@
 
 trials/<id>/tokens/<split>.arrow   position in the split and log p of every token but the first; of
                                    pairs, of every token of the targets
-trials/<id>/tokens/<split>.json    of a published trial, in place of its tokens: the nats and the
-                                   tokens of NUM_BLOCKS runs of tokens that follow each other
 trials/<id>/readings.json          every read of the test split after the study's own
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ablate.config.metrics import SPLITS
 from ablate.errors import TrialError
 from ablate.store.arrow import as_arrow, read_column, write_columns
 from ablate.store.store import Store, damaged, remake
 
-NUM_BLOCKS = 100  # a kilobyte
-DIGITS = 4  # of nats: single precision has no more
+TOKENS = 20  # of a sentence, about
+FEWEST_RUNS, MOST_RUNS = 6, 100  # 100 take a kilobyte
+DIGITS = 6  # of nats: single precision has no more
 
 
 def write(store: Store, trial_id: str, split: str, log_probs: np.ndarray) -> None:
@@ -58,22 +57,17 @@ def read(store: Store, trial_id: str, split: str, num_tokens: int) -> np.ndarray
     return values
 
 
-def copy_sums(store: Store, trial_id: str, to: Store) -> None:
-    """Write the sums of a trial's runs of tokens to another store, for each split that has them."""
-    import pyarrow as pa
+def deviations(log_probs: np.ndarray) -> tuple[float, ...] | None:
+    """By how much the loss of each run of tokens is above that of all, for `Outcome.deviations`.
 
-    for split in SPLITS:
-        key = f"trials/{trial_id}/tokens/{split}.json"
-        column = read_column(store, _key(trial_id, split), "log_prob", pa.float32())
-        known = store.read_json(key) if column is None else sums(_array(column))
-        if known is not None:
-            to.write_json(key, known)
-
-
-def sums(log_probs: np.ndarray) -> dict[str, list[Any]]:
-    """The nats and the tokens of NUM_BLOCKS runs of tokens, in order."""
-    runs = np.array_split(-log_probs, NUM_BLOCKS)
-    return {"nats": [round(float(run.sum()), DIGITS) for run in runs], "tokens": [*map(len, runs)]}
+    Neighbours are alike, so there are as many runs as the square root of the number of sentences,
+    at TOKENS a sentence. None of a text that is too short to say how texts differ.
+    """
+    num = min(MOST_RUNS, round(math.sqrt(len(log_probs) / TOKENS)))
+    if num < FEWEST_RUNS:
+        return None
+    above = num / len(log_probs) * (log_probs.mean() - log_probs)
+    return tuple(round(float(run.sum()), DIGITS) for run in np.array_split(above, num))
 
 
 def _array(column: Any) -> np.ndarray:

@@ -36,7 +36,7 @@ from ablate.store import journal as journals
 from ablate.store import sentences, tokens, trial_files
 from ablate.store.attempt import Attempt
 from ablate.store.epoch import Epoch
-from ablate.store.outcome import Outcome, Status
+from ablate.store.outcome import TEXT, Outcome, Status
 from ablate.store.store import Store, damaged
 from ablate.trial import checkpoint
 from ablate.trial.output import Output
@@ -222,6 +222,8 @@ class TrialRun:
             sentences.write(self.store, self.trial.id, split, written)
         if conclusion.files:
             trial_files.write(self.store, self.trial.id, conclusion.files)
+        own = conclusion.token_log_probs.get("test")
+        deviations = None if own is None else tokens.deviations(own)
         self._close(
             Outcome(
                 status=Status.COMPLETED,
@@ -230,6 +232,8 @@ class TrialRun:
                 digest=conclusion.digest,
                 signatures=dict(conclusion.signatures) or None,
                 seconds=conclusion.seconds,
+                deviations=deviations,
+                deviations_of=TEXT if deviations else None,
             )
         )
 

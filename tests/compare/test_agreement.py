@@ -22,8 +22,9 @@ LOOKS = {  # planned looks, and those that were made
 }
 
 
-def study_of(draws: random.Random, looks: str) -> Judged:
-    """Up to six arms of any effect and spread; some lose seeds, some are not finished."""
+def study_of(draws: random.Random, looks: str, text: float) -> Judged:
+    """Up to six arms of any effect and spread; some lose seeds, some are not finished. `text`: how
+    far losses on blocks of the text are from their mean."""
     seeds = [draws.gauss(4.1, 0.02) for _ in range(8)]
     losses = {"base": seeds}
     for number in range(draws.randint(1, 6)):
@@ -36,7 +37,10 @@ def study_of(draws: random.Random, looks: str) -> Judged:
         "looks": planned,
         "made": tuple(InterimLook(num=num) for num in made),
     }
-    study = ByHand(losses, record_fields=fields)
+    deviations = {
+        name: [[draws.gauss(0, text) for _ in range(20)] for _ in seeds] for name in losses if text
+    }
+    study = ByHand(losses, record_fields=fields, deviations=deviations)
     for name in losses:
         if draws.random() < 0.15:
             study.end(f"{name}-{draws.randrange(8)}", draws.choice(("diverged", "failed")))
@@ -45,11 +49,13 @@ def study_of(draws: random.Random, looks: str) -> Judged:
     return Judged(study.record, study.journals)
 
 
+@pytest.mark.parametrize("text_noise", [0.0, 0.01])
 @pytest.mark.parametrize("looks", LOOKS)
-def test_the_interval_excludes_0_exactly_where_the_word_decides(looks):
+def test_the_interval_excludes_0_exactly_where_the_word_decides(looks, text_noise):
     draws, seen = random.Random(52), Counter()
     for _ in range(60):
-        judged = study_of(draws, looks)
+        judged = study_of(draws, looks, text_noise)
+        assert (judged.blocks is not None) == (text_noise > 0)
         tested = [arm.comparison for arm in judged.arms if arm.comparison]
         for one in tested:
             if one.reason.endswith("to run"):

@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from ablate.compare.formats import text
 from ablate.compare.judged import Judged
 from ablate.compare.statistics import anytime, looks
-from ablate.compare.statistics.paired import holm
+from ablate.compare.statistics.paired import holm, paired_difference
 from ablate.compare.table.full_table import full_table as study_table
 from ablate.store.study_record import InterimLook
 
@@ -96,11 +96,13 @@ def test_the_evidence_is_the_ratio_of_integrated_likelihoods(deltas):
 
 def test_an_interval_at_any_time_is_what_the_evidence_leaves_possible():
     deltas = (0.4, 1.1, 0.9, 0.2, 0.7)
-    low, high = anytime.interval(deltas, 0.05)
+    low, high = anytime.interval(paired_difference(deltas), 0.05)
     for end in (low, high):
         t = float(stats.ttest_1samp(deltas, end).statistic)
         assert anytime.e_value(t, 5) == pytest.approx(20)
-    assert anytime.interval(deltas[:2], 0.05) is None  # two pairs exclude no mean
+    assert (
+        anytime.interval(paired_difference(deltas[:2]), 0.05) is None
+    )  # two pairs exclude no mean
     assert anytime.p_value((0.1, 0.1, 0.1)) is None
     assert anytime.p_value((0.0, 0.0, 0.0)) == 1
 

@@ -29,9 +29,11 @@ def test_of_a_spread_that_few_pairs_gave_80_percent_are_the_mean(free):
     assert at_face_value.mean() < 0.75
 
 
-def test_the_chance_is_that_of_the_posterior_by_brute_force():
-    """Draws of effect and spread from the prior, weighted by the likelihood of what was seen."""
-    ratio, num, more, level = 0.8, 4, 6, 0.05
+@pytest.mark.parametrize(("more", "text"), [(6, 0.0), (20, 2.0)])
+def test_the_chance_is_that_of_the_posterior_by_brute_force(more, text):
+    """Draws of effect and spread from the prior, weighted by the likelihood of what was seen.
+    `text`: the spread over 30 blocks, in that of the pairs."""
+    ratio, num, level = 0.8, 4, 0.05
     generator = np.random.default_rng(0)
     effects, logs = generator.normal(size=100_000), generator.uniform(-3, 3, 100_000)
     sigma = np.exp(logs)  # 1 / sigma is flat in its logarithm; the pairs' spread is 1
@@ -41,12 +43,16 @@ def test_the_chance_is_that_of_the_posterior_by_brute_force():
     pattern = np.array([-1.5, -0.5, 0.5, 1.5])
     seen = ratio + pattern / pattern.std(ddof=1)
     every = np.concatenate([np.broadcast_to(seen, (len(effects), num)), new], 1)
+    blocks = ratio + text * stats.zscore(np.arange(30), ddof=1)
+    of_text = stats.t.ppf(1 - level / 4, 29) * text / np.sqrt(30)  # at half the level
     decided = np.zeros(len(effects), dtype=bool)
     for pairs in range(3, num + more + 1):
-        t = stats.ttest_1samp(every[:, :pairs], 0, axis=1).statistic
+        t = np.sqrt(np.maximum(0, every[:, :pairs].mean(1) ** 2 - of_text**2))
+        t = t / stats.sem(every[:, :pairs], axis=1)
         decided |= anytime.e_value(t, pairs) >= 1 / level
     expected = float(weights @ decided / weights.sum())
-    assert power.chances(seen.tolist(), level)[more - 1] == pytest.approx(expected, abs=0.03)
+    found = power.chances(seen.tolist(), level, blocks.tolist())[more - 1]
+    assert found == pytest.approx(expected, abs=0.03)
 
 
 def test_what_was_decided_at_some_time_stays_so():

@@ -75,7 +75,11 @@ def in_one_line(text: str) -> str:
     [
         (1, "1 search an arm, confirmed on 3 paired seeds"),
         (2, "2 searches an arm, each confirmed on 3 paired seeds"),
-        (3, "3 searches an arm, each confirmed on 3 paired seeds (a pair is a search)"),
+        (
+            3,
+            "3 searches an arm, each confirmed on 3 paired seeds (a pair is a search; "
+            "over searches, for this test text)",
+        ),
     ],
 )
 def test_the_header_names_searches_and_seeds(by_hand, num, header):
@@ -84,7 +88,9 @@ def test_the_header_names_searches_and_seeds(by_hand, num, header):
 
 def test_of_arms_as_listed_it_names_seeds_alone(by_hand):
     study = by_hand({"base": [4.0, 4.1, 4.2], "other": [3.9, 4.0, 4.2]})
-    assert "3 paired seeds · base arm base" in written(summary_of(study))
+    assert "3 paired seeds (over seeds, for this test text) · base arm base" in written(
+        summary_of(study)
+    )
 
 
 def test_searches_are_counted_as_such_in_what_would_decide(by_hand):

@@ -53,10 +53,10 @@ def shown(study, **options) -> str:
 
 
 def test_a_table_says_where_its_seeds_start_if_not_at_the_first(by_hand):
-    assert "grammar, 5 paired seeds from 13 on, " in shown(
+    assert "grammar, 5 paired seeds from 13 on (" in shown(
         study_of(by_hand, first_seed=13), short=True
     )
-    assert "grammar, 5 paired seeds, " in shown(study_of(by_hand), short=True)
+    assert "grammar, 5 paired seeds (" in shown(study_of(by_hand), short=True)
 
 
 def golden_text(by_hand) -> str:

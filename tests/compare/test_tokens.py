@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import optimize, stats
 
@@ -13,6 +14,9 @@ from ablate.compare.statistics import tokens
 from ablate.errors import TrialError
 from ablate.lm.commands.tokens import ENSEMBLE, show_tokens
 from ablate.store import journal as journals
+from ablate.store import tokens as saved
+from ablate.store.arrow import read_column
+from ablate.store.outcome import TEXT
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
 from ablate.study.study import Study
@@ -69,12 +73,12 @@ def text(generator, num_sentences: int, effect: float):
 
 def test_the_difference_is_that_of_the_mean_losses():
     first, second, numbers = text(np.random.default_rng(2), 100, 0.2)
-    difference = tokens.sentence_bootstrap(first, second, numbers)
+    difference = tokens.sentence_difference(first, second, numbers)
     assert difference.mean == pytest.approx(-first.mean() + second.mean())
     assert difference.num_sentences == 100
     better = [first[numbers == i].sum() > second[numbers == i].sum() for i in range(100)]
     assert difference.num_better == sum(better)
-    assert difference == tokens.sentence_bootstrap(first, second, numbers)
+    assert difference == tokens.sentence_difference(first, second, numbers)
 
 
 @pytest.mark.slow
@@ -83,7 +87,7 @@ def test_it_covers_at_its_rate_and_errs_at_its_level_where_words_are_not_indepen
     covered = wrong = 0
     for _ in range(num):
         first, second, numbers = text(generator, 80, 0.0)
-        difference = tokens.sentence_bootstrap(first, second, numbers, num_resamples=400)
+        difference = tokens.sentence_difference(first, second, numbers)
         covered += difference.interval[0] <= 0 <= difference.interval[1]
         wrong += difference.p <= 0.05
     assert covered / num == pytest.approx(0.95, abs=0.035)
@@ -92,7 +96,7 @@ def test_it_covers_at_its_rate_and_errs_at_its_level_where_words_are_not_indepen
 
 def test_a_real_difference_is_found():
     first, second, numbers = text(np.random.default_rng(4), 300, 0.3)
-    difference = tokens.sentence_bootstrap(first, second, numbers)
+    difference = tokens.sentence_difference(first, second, numbers)
     assert difference.p < 0.001 and difference.interval[1] < 0
 
 
@@ -100,7 +104,7 @@ def test_a_real_difference_is_found():
 def test_too_few_sentences_to_draw_from_have_no_interval_and_no_p(num):
     """A text of one line is one sentence: every draw of it is itself, whatever it says."""
     first, second, numbers = text(np.random.default_rng(5), num, 0.3)
-    difference = tokens.sentence_bootstrap(first, second, numbers)
+    difference = tokens.sentence_difference(first, second, numbers)
     assert (difference.interval, difference.p, difference.num_sentences) == (None, None, num)
     assert difference.mean == pytest.approx(second.mean() - first.mean())
 
@@ -109,12 +113,12 @@ def test_with_the_required_number_of_sentences_it_covers_nearly_at_its_rate():
     generator, num, covered = np.random.default_rng(6), 800, 0
     for _ in range(num):
         first, second, numbers = text(generator, tokens.MIN_SENTENCES, 0.0)
-        low, high = tokens.sentence_bootstrap(first, second, numbers, num_resamples=400).interval
+        low, high = tokens.sentence_difference(first, second, numbers).interval
         covered += low <= 0 <= high
     assert 0.93 < covered / num < 0.99
 
 
-BASE = {**small_studies.BASE, "corpus.train_tokens": 2000, "corpus.eval_tokens": 600}
+BASE = {**small_studies.BASE, "corpus.train_tokens": 2000, "corpus.eval_tokens": 800}
 
 
 @pytest.fixture
@@ -165,6 +169,16 @@ def test_a_text_of_one_line_is_compared_without_a_p(workspace, tmp_path):
     assert "95% interval" not in shown and "<.001" not in shown
 
 
+def test_a_trial_keeps_how_far_runs_of_the_test_text_are_from_its_mean(workspace, trained):
+    trial = trained.record.trials[0].id
+    outcome = journals.read(workspace.store, trial).outcome
+    kept = read_column(
+        workspace.store, f"trials/{trial}/tokens/test.arrow", "log_prob", pa.float32()
+    )
+    assert outcome.deviations == pytest.approx(saved.deviations(np.asarray(kept)), abs=1e-5)
+    assert (len(outcome.deviations), outcome.deviations_of) == (6, TEXT)
+
+
 def test_reading_the_test_split_again_is_recorded(workspace, trained):
     first, second, _ = [trial.id for trial in trained.record.trials]
     assert "read again" not in show_tokens(workspace, [first, second], "valid")
@@ -193,17 +207,16 @@ def test_what_cannot_be_compared_is_refused(workspace, trained):
         show_tokens(workspace, [first, second], "test")
 
 
-def test_resamples_are_as_many_as_asked_and_draw_every_sentence():
-    """Of 40 sentences one counts, the first or the last: how often it is drawn, 1 in the mean."""
-    for place in (0, -1):
-        rows = np.zeros((tokens.MIN_SENTENCES, 2))
-        rows[place] = 1.0
-        for num in (1, tokens.AT_ONCE, tokens.AT_ONCE + 1, 4 * tokens.AT_ONCE):
-            drawn = np.concatenate([*tokens._resampled(rows, num, seed=3)])
-            assert drawn.shape == (num, 2)
-        assert drawn[:, 0].mean() == pytest.approx(1, abs=0.1)
-        assert np.array_equal(drawn[:, 0], drawn[:, 1])
-    assert [*tokens._resampled(rows[1:], 10, seed=3)] == []
+def test_blocks_of_a_mean_are_their_means():
+    rows = np.stack([np.random.default_rng(3).normal(size=64), np.ones(64)], 1)
+    blocks = tokens.by_block(rows, lambda summed: summed[0] / summed[1])
+    assert blocks == pytest.approx(rows[:, 0].reshape(8, 8).mean(1))
+    found = tokens.sentence_difference(0 * rows[:, 0], rows[:, 0], np.arange(64))
+    t = stats.ttest_1samp(blocks, 0)
+    assert (found.p, found.interval) == (
+        pytest.approx(t.pvalue),
+        pytest.approx(t.confidence_interval()),
+    )
 
 
 def after_words(generator, num, alike, words=2):
@@ -220,7 +233,7 @@ def test_intervals_of_means_are_wider_where_sentences_are_like_their_neighbours(
     sums, counts = after_words(generator, 900, 0.9)
     elsewhere = generator.permutation(len(sums))
     widths = [
-        np.diff(tokens.ratio_intervals(*both, num_resamples=500), axis=0)
+        np.diff(tokens.ratio_intervals(*both))
         for both in ((sums, counts), (sums[elsewhere], counts[elsewhere]))
     ]
     assert (widths[0] > 1.5 * widths[1]).all()
@@ -229,13 +242,15 @@ def test_intervals_of_means_are_wider_where_sentences_are_like_their_neighbours(
 def test_intervals_of_means_cover_the_truth_about_as_often_as_they_say():
     generator, covered = np.random.default_rng(6), []
     for _ in range(150):
-        low, high = tokens.ratio_intervals(*after_words(generator, 144, 0.6), num_resamples=300)
+        low, high = np.transpose(tokens.ratio_intervals(*after_words(generator, 144, 0.6)))
         covered += ((low < 0) & (high > 0)).tolist()
     assert 0.9 < np.mean(covered) < 0.98
 
 
-def test_resamples_without_a_token_are_left_out():
-    sums, counts = np.zeros((49, 1)), np.zeros((49, 1))
-    sums[3], counts[3] = 1.0, 2.0
-    assert tokens.ratio_intervals(sums, counts).ravel().tolist() == [0.5, 0.5]
-    assert tokens.ratio_intervals(sums[:30], counts[:30]) is None
+def test_tokens_of_one_block_say_nothing_of_others():
+    sums, counts = np.zeros((49, 2)), np.zeros((49, 2))
+    sums[3:5], counts[3:5] = 1.0, 2.0
+    sums[40, 1], counts[40, 1] = 1.0, 2.0
+    alone, two = tokens.ratio_intervals(sums, counts)
+    assert alone is None and two == pytest.approx((0.5, 0.5))
+    assert tokens.ratio_intervals(sums[:30], counts[:30]) == [None, None]

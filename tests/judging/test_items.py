@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import stats
 
 import ablate
 from ablate.cli import main
-from ablate.compare.statistics import items, power_items, two_noises
+from ablate.compare.statistics import items, looks, power_items, two_noises
 from ablate.compare.statistics.paired import Difference, paired_difference
 from ablate.compare.study_summary import StudySummary
 from ablate.compare.table.advice import advice
@@ -84,11 +85,12 @@ def test_the_exact_tests_interval_agrees_with_it(level: float):
             centre = float(np.mean(values))
             pair = paired_difference([centre])
             assert pair is not None
-            found = items.over_items(pair, [[v - centre for v in values]], level)
-            low, high = found.interval or (0.0, 0.0)
+            found = replace(pair, by_block=(tuple(v - centre for v in values),))
+            low, high = items.interval(found, level) or (0.0, 0.0)
             assert low <= centre <= high
-            if found.p is not None and above + below:
-                assert (low <= 0 <= high) == (found.p > level)
+            p = items.p_value(found)
+            if p is not None and above + below:
+                assert (low <= 0 <= high) == (p > level)
 
 
 def test_scores_that_are_not_right_or_wrong_are_judged_by_a_t_test_over_items():
@@ -119,15 +121,15 @@ def test_seeds_and_items_are_crossed():
     assert own.p == pytest.approx(two_noises.p_value(noises))
     assert own.interval == pytest.approx(two_noises.interval(noises, 0.05))
     assert own.p > stats.ttest_1samp(noises[0], 0).pvalue  # type: ignore[operator]
-    assert "3 paired seeds on 200 items (intervals over seeds and items)" in " ".join(
-        str(summary).split()
-    )
+    assert "3 paired seeds on 200 items (over seeds and items)" in " ".join(str(summary).split())
 
 
-def test_over_several_looks_intervals_are_of_these_items():
-    summary = ablate.judge(THREE, **ASKED, looks=(3, 5))
-    assert not difference(summary, "tuned").by_block
-    assert "over seeds, for these items" in " ".join(str(summary).split())
+def test_over_several_looks_seeds_and_items_are_crossed_too():
+    one, several = (ablate.judge(THREE, **ASKED, looks=planned) for planned in ((), (3, 5)))
+    first, looked_at = (difference(summary, "tuned") for summary in (one, several))
+    assert looked_at.by_block == first.by_block
+    assert looked_at.p == pytest.approx(looks.p_over(first.p, (3, 5)))  # type: ignore[arg-type]
+    assert "(over seeds and items)" in " ".join(str(several).split())
 
 
 def test_a_margin_counts_the_noise_of_items():
@@ -207,7 +209,7 @@ def crossed(of_seeds: Sequence[float], of_items: Sequence[float]) -> Difference:
     """A difference with these means of seeds, and with items that are so far above them."""
     pair = paired_difference([*of_seeds])
     assert pair is not None
-    return items.over_items(pair, [[*of_items]] * len(of_seeds), 0.05)
+    return replace(pair, by_block=(tuple(of_items),) * len(of_seeds))
 
 
 def test_what_takes_fewer_evaluations_comes_first():

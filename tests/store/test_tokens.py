@@ -43,16 +43,13 @@ def test_readings_of_processes_that_read_at_once_all_count(tmp_path):
     assert tokens.num_readings(Store(str(tmp_path)), "00aa") == 60
 
 
-def test_a_published_trial_has_the_sums_of_its_runs_of_tokens(tmp_path):
-    store, published, again = (Store(str(tmp_path / name)) for name in "abc")
+def test_a_trial_has_the_deviations_of_its_runs_of_tokens():
     log_probs = -np.random.default_rng(1).exponential(4.0, 8_001)
-    tokens.write(store, "00aa", "test", log_probs)
-    tokens.copy_sums(store, "00aa", published)
-    tokens.copy_sums(published, "00aa", again)
-    assert published.names("trials/00aa/tokens") == ["test.json"]
-    found = again.read_json("trials/00aa/tokens/test.json")
+    found = tokens.deviations(log_probs)
     assert found is not None
-    assert sum(found["tokens"]) == 8_001
-    assert len(found["nats"]) == 100
-    assert found["nats"][1] == pytest.approx(-log_probs[81:161].sum(), abs=1e-3)
-    assert len(str(found)) < 2_000
+    assert len(found) == 20  # runs, the first of which has one token more
+    own = -log_probs[401:801]
+    assert found[1] == pytest.approx(20 / 8_001 * (own + log_probs.mean()).sum(), abs=1e-6)
+    assert np.mean(found) == pytest.approx(0, abs=1e-6)
+    assert len(tokens.deviations(np.resize(log_probs, 10**6)) or ()) == tokens.MOST_RUNS
+    assert tokens.deviations(log_probs[:500]) is None

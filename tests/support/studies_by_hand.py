@@ -9,7 +9,7 @@ from typing import Any
 from ablate.config.identity import Trial
 from ablate.store.epoch import Epoch
 from ablate.store.journal import Journal
-from ablate.store.outcome import Outcome, Status
+from ablate.store.outcome import TEXT, Outcome, Status
 from ablate.store.study_record import ArmRecord, PlannedTrial, StudyRecord
 
 DIGEST = "1f2e3d4c5b6a79880123456789abcdef"
@@ -24,6 +24,7 @@ class ByHand:
     record_fields: dict[str, Any] = field(default_factory=dict)
     arm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)
     gap: float = 0.05  # nats by which test is lower than valid
+    deviations: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)  # of blocks
 
     def __post_init__(self) -> None:
         self.trials: list[PlannedTrial] = []
@@ -34,7 +35,12 @@ class ByHand:
                 self.plan(trial_id, arm, index)
                 if nats is not None:
                     metrics = {"valid_nll": nats + self.gap, "test_nll": nats}
-                    self.end(trial_id, "completed", metrics=metrics)
+                    known = (
+                        {"deviations": tuple(of_seeds[index]), "deviations_of": TEXT}
+                        if (of_seeds := self.deviations.get(arm))
+                        else {}
+                    )
+                    self.end(trial_id, "completed", metrics=metrics, **known)
 
     def plan(
         self, trial_id: str, arm: str, index: int, stage: str = "train", **more: Any

@@ -64,31 +64,28 @@ class Judge:
         tested = not self.replication.of_settings_found
         of_pairs = [self.replication.pair(group[0]) for group in self.replication.groups(seeds)]
         plain = statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
-        if plain is None or not tested:
-            return plain
+        if plain is None:
+            return None
+        difference = replace(plain, by_block=self._by_block(terms, seeds))
+        if not tested:
+            return replace(difference, interval=items.interval(difference, self.alpha))
         if self.looks.is_one and any(arm.counts.missing for arm, _ in terms):
             # The one look is still to come, and whoever reads now may stop now.
-            return replace(plain, interval=anytime.interval(plain.deltas, self.alpha), p=None)
-        by_block = self._by_block(terms, seeds) if self.looks.is_one else []
-        if by_block:
-            return items.over_items(plain, by_block, self.alpha)
-        return over_time.over_looks(plain, of_pairs, self.looks, self.alpha)
+            return replace(difference, interval=anytime.interval(difference, self.alpha), p=None)
+        return over_time.over_looks(difference, of_pairs, self.looks, self.alpha)
 
     def _by_block(
         self, terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]
-    ) -> list[list[float]]:
-        """The same sum of the deviations of each seed's blocks; empty if some are unknown, or if
-        one seed is what is left of several."""
-        left = len(seeds) == 1 and any(arm.counts.planned > 1 for arm, _ in terms)
-        if left or not all(index in arm.by_block for arm, _ in terms for index in seeds):
-            return []
-        return [
-            [
-                math.fsum(weight * own for (_, weight), own in zip(terms, of_arms, strict=True))
-                for of_arms in zip(*(arm.by_block[index] for arm, _ in terms), strict=True)
-            ]
-            for index in seeds
-        ]
+    ) -> tuple[tuple[float, ...], ...]:
+        """The same sum of the deviations of each pair's blocks; empty if some are unknown, or if
+        they are all that repeats a result of which there should be several."""
+        groups = self.replication.groups(seeds)
+        alone = self.looks.is_one and all(arm.is_alone for arm, _ in terms)
+        if len(groups) == 1 and not alone:
+            return ()
+        if not all(index in arm.by_block for arm, _ in terms for index in seeds):
+            return ()
+        return tuple(_by_block(terms, group) for group in groups)
 
     def fates(self, arm: ArmResult, others: Sequence[ArmResult], verdict: Verdict) -> list[str]:
         """The fates of those results of an arm on which a verdict rests.
@@ -162,11 +159,9 @@ class Judge:
         if self.replication.of_settings_found:
             return difference.interval
         if reason.endswith(TO_RUN):
-            return anytime.interval(difference.deltas, level)
+            return anytime.interval(difference, level)
         if reason:
             return None
-        if difference.by_block:
-            return items.interval(difference, level)
         return over_time.deciding_interval(difference, self.looks, level)
 
     def _within(self, difference: Difference, family: int) -> str:
@@ -191,6 +186,13 @@ class Judge:
             return False
         tests = family * max(1, len(self.looks.planned))
         return test(difference, self.margin, alpha=self.alpha, comparisons=tests)
+
+
+def _by_block(terms: Sequence[tuple[ArmResult, float]], seeds: Sequence[int]) -> tuple[float, ...]:
+    """The sum of the arms' deviations on each block, of the mean over the seeds of one pair."""
+    parts = [(weight / len(seeds), arm.by_block[at]) for arm, weight in terms for at in seeds]
+    num = len(parts[0][1])
+    return tuple(math.fsum(share * own[block] for share, own in parts) for block in range(num))
 
 
 def compared(arms: Sequence[ArmResult], judge: Judge, family: Family) -> list[ArmSummary]:

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ablate.compare.statistics.paired import MIN_PAIRS
-from ablate.results.spread import mean, spread
+from ablate.compare.statistics import two_noises
+from ablate.compare.statistics.paired import MIN_PAIRS, Difference
 
 SIZES = (1, 10, 100)  # of the difference's variance, in variances of a pair
 STEPS = 80  # of a bisection: more than a double has bits
@@ -40,40 +40,29 @@ def _e_value(t: Any, num: Any, size: float) -> Any:
     return np.exp(np.minimum(700.0, grows - np.log(wider) / 2))
 
 
-def p_value(deltas: Sequence[float]) -> float | None:
-    """p at any time, from the largest evidence at any number of pairs; None if there is no test."""
-    return min(tests(deltas), default=(None, 0))[0]
+def p_value(deltas: Sequence[float], blocks: Sequence[float] = ()) -> float | None:
+    """p at any time, from the largest evidence at any number of pairs; None if there is no test.
+    `blocks`: the differences on blocks that all pairs share."""
+    numbers = range(MIN_PAIRS, len(deltas) + 1)
+    found = (two_noises.p_value((deltas[:num], blocks), AT_ANY_TIME) for num in numbers)
+    return min((p for p in found if p is not None), default=None)
 
 
-def tests(deltas: Sequence[float]) -> list[tuple[float, int]]:
+def tests(difference: Difference) -> list[tuple[float, int]]:
     """What p would be from each number of pairs alone, and this number."""
-    return [
-        (min(1.0, float(1 / e_value(t, num))), num)
-        for num in range(MIN_PAIRS, len(deltas) + 1)
-        if (t := _t(deltas[:num])) is not None
-    ]
+    found = (
+        (two_noises.p_value(difference.first(num).noises, AT_ANY_TIME), num)
+        for num in range(MIN_PAIRS, difference.num_pairs + 1)
+    )
+    return [(p, num) for p, num in found if p is not None]
 
 
-def interval(deltas: Sequence[float], alpha: float) -> tuple[float, float] | None:
+def interval(difference: Difference, alpha: float) -> tuple[float, float] | None:
     """The means that the evidence of all pairs leaves possible; None if it leaves every mean.
 
     It covers the truth whenever one stops, and is wider than a t interval for that.
     """
-    deviation, num = spread(deltas), len(deltas)
-    if deviation is None:
-        return None
-    reach = float(t_at(1 / alpha, np.array([num]))[0])
-    if reach == math.inf:
-        return None
-    half = reach * deviation / math.sqrt(num)
-    return mean(deltas) - half, mean(deltas) + half
-
-
-def _t(deltas: Sequence[float]) -> float | None:
-    deviation, centre = spread(deltas), mean(deltas)
-    if not deviation:
-        return 0.0 if centre == 0 else None
-    return centre / (deviation / math.sqrt(len(deltas)))
+    return two_noises.interval(difference.noises, alpha, AT_ANY_TIME)
 
 
 def t_at(evidence: float, nums: np.ndarray) -> np.ndarray:
@@ -85,3 +74,14 @@ def t_at(evidence: float, nums: np.ndarray) -> np.ndarray:
         less = e_value(middle, nums) < evidence
         low, high = np.where(less, middle, low), np.where(less, high, middle)
     return np.where(e_value(high, nums) < evidence, math.inf, high)
+
+
+def _p_of(t: float, num: int) -> float:
+    return min(1.0, float(1 / e_value(t, num)))
+
+
+def _t_at(level: float, num: int) -> float:
+    return float(t_at(1 / level, np.array([num]))[0])
+
+
+AT_ANY_TIME = two_noises.Test(_p_of, _t_at, share=0.5)

@@ -15,9 +15,7 @@ comparison to leave its share, 6.4% of tables would have a wrong word (docs/cali
 from __future__ import annotations
 
 from ablate.compare.statistics import items
-from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import Difference
-from ablate.store.replication import MIN_PAIRS
 
 
 def is_within(
@@ -44,8 +42,4 @@ def may_be_within(
 def _interval(difference: Difference, alpha: float, comparisons: int) -> tuple[float, float] | None:
     """At 1 - 2 alpha / m: each end is that of a one-sided test at alpha / m."""
     level = 2 * alpha / max(1, comparisons)
-    if difference.by_block:
-        return items.interval(difference, level)
-    if difference.num_pairs < MIN_PAIRS:
-        return None
-    return statistics.t_interval(difference.deltas, level)
+    return items.interval(difference, level) if difference.is_repeated else None

@@ -1,6 +1,7 @@
-"""What items say of a difference, where trainings were measured item by item on the same ones.
+"""The interval and the p of a difference, of pairs alone or of pairs that were measured block by
+block: on the same items, or on the same text.
 
-several trainings   over seeds and items (`two_noises.py`)
+several trainings   over seeds, and over items or text (`two_noises.py`)
 one training each   over items, by a paired t
 
 A cluster of items counts as one. Answers of one training each that are right or wrong differ by one
@@ -14,10 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ablate.compare.statistics import two_noises
-from ablate.compare.statistics.paired import Difference, special
+from ablate.compare.statistics.paired import Difference, special, t_interval, t_test
 from ablate.compare.statistics.shares import exact_interval
 from ablate.results.spread import ROUNDING
 from ablate.store.replication import MIN_PAIRS
@@ -25,30 +25,26 @@ from ablate.store.replication import MIN_PAIRS
 Interval = tuple[float, float]
 
 
-def over_items(
-    difference: Difference, by_block: Sequence[Sequence[float]], alpha: float
-) -> Difference:
-    """The same difference with its blocks, and with the p and the interval that these allow."""
-    whole = replace(difference, by_block=tuple(map(tuple, by_block)))
-    enough = len(by_block[0]) >= MIN_PAIRS and (whole.is_over_blocks or difference.p is not None)
-    p = _p_value(whole) if enough else None
-    return replace(whole, interval=interval(whole, alpha), p=p)
-
-
 def interval(difference: Difference, level: float) -> Interval | None:
     """The interval at a level: it excludes 0 where p is at most the level, and nowhere else."""
+    if not difference.by_block:
+        return t_interval(difference.deltas, level)
     of_blocks = difference.of_blocks
     if difference.is_over_blocks and (size := _one_size(of_blocks)):
         return _exact_interval(*_signs(of_blocks), len(of_blocks), size, level)
-    return two_noises.interval((difference.deltas, of_blocks), level)
+    return two_noises.interval(difference.noises, level)
 
 
-def _p_value(difference: Difference) -> float | None:
-    of_blocks = difference.of_blocks
-    if difference.is_over_blocks and _one_size(of_blocks):
-        above, below = _signs(of_blocks)
+def p_value(difference: Difference) -> float | None:
+    """The p that agrees with the interval; None with too few pairs, or blocks of one pair."""
+    repeated = len(difference.of_blocks) if difference.is_over_blocks else difference.num_pairs
+    if repeated < MIN_PAIRS:
+        return None
+    if difference.is_over_blocks and _one_size(difference.of_blocks):
+        above, below = _signs(difference.of_blocks)
         return min(1.0, 2 * float(special.bdtr(min(above, below), above + below, 0.5)))
-    return two_noises.p_value((difference.deltas, of_blocks))
+    by_block = difference.by_block
+    return two_noises.p_value(difference.noises) if by_block else t_test(difference.deltas)
 
 
 def _one_size(values: Sequence[float]) -> float | None:

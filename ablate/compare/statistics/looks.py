@@ -11,6 +11,10 @@ look, it therefore decides at the last one, and stopping an arm there costs noth
 correction over these p's holds the error of the whole table. Looks are planned numbers of pairs; if
 failures cost some pairs, the looks' p's are still exact, and only how they hang together is not.
 
+Pairs that were measured block by block are tested over both at each look (`two_noises.py`): the
+blocks are the same at all of them, so for what blocks alone say there is but one look, and the t
+that several looks need errs on the wide side.
+
 An interval is the t interval at the level that decides a single comparison. All intervals of the
 planned looks then cover the truth together, in 95% of studies.
 
@@ -27,8 +31,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from ablate.compare.statistics import anytime
-from ablate.compare.statistics.paired import MIN_PAIRS, Difference, t_interval, t_test
+from ablate.compare.statistics import anytime, items
+from ablate.compare.statistics.paired import Difference
 from ablate.store.looks import Looks
 
 NUM_DRAWS = 200_000
@@ -43,14 +47,15 @@ def over_looks(
 
     `pairs` are the numbers of its pairs, in order. A difference that is not tested stays as it is.
     """
+    if looks.is_one:
+        interval = items.interval(difference, alpha)
+        return replace(difference, interval=interval, p=items.p_value(difference))
     if looks.are_several:
-        interval = t_interval(difference.deltas, level(alpha, looks.planned))
+        interval = items.interval(difference, level(alpha, looks.planned))
         tests = _tests_of_planned(difference, pairs, looks)
-    elif looks.is_one:
-        return difference
     else:
-        interval = anytime.interval(difference.deltas, alpha)
-        tests = anytime.tests(difference.deltas)
+        interval = anytime.interval(difference, alpha)
+        tests = anytime.tests(difference)
     p, num = min(tests, default=(None, None))
     if p is not None and looks.are_several:
         p = p_over(p, looks.planned)
@@ -61,12 +66,9 @@ def _tests_of_planned(
     difference: Difference, pairs: Sequence[int], looks: Looks
 ) -> list[tuple[float, int]]:
     """The p of the t-test at each look that was made, and the number of its pairs."""
-    tests = []
-    for num in looks.made:
-        deltas = [d for d, pair in zip(difference.deltas, pairs, strict=True) if pair < num]
-        p = t_test(deltas) if len(deltas) >= MIN_PAIRS else None
-        tests += [] if p is None else [(p, len(deltas))]
-    return tests
+    numbers = (sum(pair < num for pair in pairs) for num in looks.made)
+    tests = ((items.p_value(difference.first(num)), num) for num in numbers if num)
+    return [(p, num) for p, num in tests if p is not None]
 
 
 def deciding_interval(
@@ -75,10 +77,12 @@ def deciding_interval(
     """The interval over all pairs; where an earlier look decided, over the pairs of that one."""
     if difference.p is None:
         return None
-    deltas = difference.tested if difference.p <= level else difference.deltas
+    deciding = difference.first(difference.num_of_p if difference.p <= level else None)
     if looks.are_several:
-        return t_interval(deltas, largest_p(level, looks.planned))
-    return t_interval(deltas, level) if looks.is_one else anytime.interval(deltas, level)
+        return items.interval(deciding, largest_p(level, looks.planned))
+    if looks.is_one:
+        return items.interval(deciding, level)
+    return anytime.interval(deciding, level)
 
 
 def p_over(smallest: float, planned: Sequence[int]) -> float:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -74,6 +74,16 @@ class Difference:
     def of_blocks(self) -> tuple[float, ...]:
         """The difference on each block: the mean over the pairs."""
         return tuple(self.mean + mean(of_pairs) for of_pairs in zip(*self.by_block, strict=True))
+
+    @property
+    def noises(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The differences of the pairs, and those on the blocks."""
+        return self.deltas, self.of_blocks
+
+    def first(self, num: int | None) -> Difference:
+        """The difference of the first pairs; of all, if `num` is None."""
+        deltas = self.deltas[:num]
+        return replace(self, deltas=deltas, mean=mean(deltas), by_block=self.by_block[:num])
 
     @property
     def is_over_blocks(self) -> bool:

@@ -17,8 +17,9 @@ and the spread from what they leave of 1 / sigma:
 
 and further pairs are drawn from it. Pairs that are added to a study which was read were not
 planned, so the test is the one that judges them then: `anytime.py`'s. (With as many as a t-test
-needs, that decided 55 to 68%.) A number is given only if at most MAX_PAIRS pairs in all reach 80%:
-an advice that cannot be followed is none.
+needs, that decided 55 to 68%.) They are measured on the same text, or the same items, whose part of
+the interval stays as it is (`two_noises.py`). A number is given only if at most MAX_PAIRS pairs in
+all reach 80%: an advice that cannot be followed is none.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ablate.compare.statistics import anytime
+from ablate.compare.statistics import anytime, two_noises
 from ablate.compare.statistics import paired as statistics
 from ablate.compare.statistics.paired import special
 from ablate.results.spread import mean, spread
@@ -64,23 +65,28 @@ def _true_spreads(free: float) -> np.ndarray:
 
 
 @lru_cache(maxsize=1024)  # a table reads it for its rows and for its notes
-def more_pairs(deltas: tuple[float, ...], level: float) -> int | None:
+def more_pairs(
+    deltas: tuple[float, ...], level: float, blocks: tuple[float, ...] = ()
+) -> int | None:
     """The fewest more pairs with which these decide at this level with a probability of 80%.
+
+    `blocks`: the differences on the blocks of a text, or on items.
 
     None if no number up to MAX_PAIRS in all does, or if the spread is unknown or 0.
     """
     if not spread(deltas) or len(deltas) >= MAX_PAIRS:
         return None
-    enough = np.flatnonzero(chances(deltas, level) >= POWER)
+    enough = np.flatnonzero(chances(deltas, level, blocks) >= POWER)
     return int(enough[0]) + 1 if len(enough) else None
 
 
-def chances(deltas: Sequence[float], level: float) -> np.ndarray:
+def chances(deltas: Sequence[float], level: float, blocks: Sequence[float] = ()) -> np.ndarray:
     """The probability that the test at any time has decided with 1, 2, .. more pairs."""
     generator, num = np.random.default_rng(1), len(deltas)
-    if (anytime.p_value(deltas) or 1.0) <= level:
+    if (anytime.p_value(deltas, blocks) or 1.0) <= level:
         return np.ones(MAX_PAIRS - num)
-    ratio = mean(deltas) / (spread(deltas) or math.nan)
+    deviation = spread(deltas) or math.nan
+    ratio = mean(deltas) / deviation
     left = num - 1 + num * ratio**2 / (num + 1)
     inverse = np.sqrt(generator.chisquare(num, (NUM_DRAWS, 1)) / left)  # s / sigma
     noise = generator.normal(size=(NUM_DRAWS, 1)) / math.sqrt(num + 1)
@@ -92,7 +98,9 @@ def chances(deltas: Sequence[float], level: float) -> np.ndarray:
     squares = (num - 1 + num * ratio**2) * inverse**2
     squares = squares + effect**2 * more + 2 * effect * new + squared[:, : len(more)]
     totals, least = num + more, _least(level)[num:]
-    decided = sums**2 * (totals - 1) >= least**2 * (totals * squares - sums**2)
+    share = anytime.AT_ANY_TIME.share
+    of_blocks = two_noises.half_width(blocks, level * share) / deviation * inverse * totals
+    decided = sums**2 - of_blocks**2 >= least**2 * (totals * squares - sums**2) / (totals - 1)
     return np.mean(np.logical_or.accumulate(decided, 1), 0)
 
 

@@ -12,6 +12,7 @@ from ablate.compare.table.answer import shown_ways
 from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.results.verdict import Verdict
 from ablate.store.looks import Looks
+from ablate.store.outcome import TEXT
 from ablate.store.replication import MIN_PAIRS, counted
 
 LOST = ("lost seeds", "other arm lost seeds")
@@ -50,7 +51,7 @@ def _next(arm: ArmSummary, summary: Judged, base: str) -> tuple[int | None, str]
     if tested.reason == "values of 0":
         return None, "no more seeds help: a metric on a linear scale compares values of 0"
     num = tested.difference.num_pairs
-    if blocks is not None and tested.ways:
+    if blocks is not None and blocks.unit != TEXT and tested.ways:
         return tested.more, f"{shown_ways(tested, blocks)}, {POWER:.0%}"
     if tested.difference.is_over_blocks:
         return None, f"nothing: {MOST_TIMES} times as many do not reach {POWER:.0%}"

@@ -11,6 +11,7 @@ from ablate.compare.table.rows import ArmSummary, Comparison
 from ablate.compare.text.lists import are, capital, in_words, joined, named
 from ablate.results.sizes import shown_size
 from ablate.results.verdict import Verdict
+from ablate.store.outcome import TEXT
 from ablate.store.replication import MIN_PAIRS, MIN_SEARCHES, counted, plural
 
 ORDER = (Verdict.BETTER, Verdict.HIGHER, Verdict.WORSE, Verdict.LOWER, Verdict.SAME)
@@ -97,7 +98,7 @@ def what_next(judged: Judged) -> Iterator[str]:
     elif tested and judged.looks.are_several:
         ahead = next((at for at in judged.looks.planned if at > judged.looks.last), None)
         yield from [f"The next planned look is at {ahead} {plural(unit)}."] if ahead else []
-    elif tested and judged.blocks and judged.blocks.crossed:
+    elif tested and judged.blocks and judged.blocks.unit != TEXT:
         yield from _more_of_items(tested, judged.blocks)
     elif tested:
         yield from _more(tested, unit)
@@ -134,7 +135,7 @@ def _more_of_items(tested: Sequence[tuple[str, Comparison]], blocks: Blocks) -> 
         return
     seeds = "" if blocks.alone else f" or {MAX_PAIRS} seeds"
     yield (
-        f"Even {MOST_TIMES} times as many {plural(blocks.unit)}{seeds} would probably not decide "
+        f"Even {MOST_TIMES} times as many {blocks}{seeds} would probably not decide "
         f"{_it(len(tested))}."
     )
 
@@ -142,7 +143,7 @@ def _more_of_items(tested: Sequence[tuple[str, Comparison]], blocks: Blocks) -> 
 def shown_ways(tested: Comparison, blocks: Blocks) -> str:
     """`880 fresh items or 41 more seeds`."""
     texts = (
-        f"{way.num:,} fresh {plural(blocks.unit)}" if way.of_items else _more_of(way.num, "seed")
+        f"{way.num:,} fresh {blocks}" if way.of_items else _more_of(way.num, "seed")
         for way in tested.ways
     )
     return " or ".join(texts)

@@ -20,6 +20,7 @@ from ablate.config.metrics import SPLITS, Metric
 from ablate.results.arm import EnsembleResult
 from ablate.results.result import RAISED
 from ablate.results.sizes import shown_size
+from ablate.store.outcome import TEXT
 from ablate.store.replication import MIN_PAIRS, counted, plural
 
 _WITHHELD = {
@@ -73,28 +74,27 @@ def other_seeds(summary: Judged) -> Iterable[str]:
 
 
 def repeated(summary: Judged) -> str:
-    """The searches and seeds, and which of them are paired."""
-    replication, seeds = summary.replication, summary.record.seeds
-    if summary.record.imported:
-        return _on_blocks(_paired(_range_of_seeds(summary)), summary)
+    """The searches and seeds, which of them are paired, and what intervals are over."""
+    replication, blocks = summary.replication, summary.blocks
+    if blocks is not None and blocks.alone:
+        return f"one training an arm, paired on {counted(blocks.num, blocks.unit)}"
+    seeds = summary.record.seeds if not summary.record.imported else _range_of_seeds(summary)
+    on = f" on {counted(blocks.num, blocks.unit)}" if blocks and blocks.unit != TEXT else ""
+    how = [*(["a pair is a search"] if replication.by_search else []), *_over(summary)]
+    text = f"{_paired(seeds)}{on}" + (f" ({'; '.join(how)})" if how else "")
     if replication.num_searches is None:
-        return _paired(seeds)
+        return text
     confirmed = "each confirmed" if replication.num_searches > 1 else "confirmed"
-    by = " (a pair is a search)" if replication.by_search else ""
-    return f"{replication.searches} an arm, {confirmed} on {_paired(seeds)}{by}"
+    return f"{replication.searches} an arm, {confirmed} on {text}"
 
 
-def _on_blocks(seeds: str, summary: Judged) -> str:
-    """The seeds, and the items on which all of them were measured."""
-    blocks = summary.blocks
-    if blocks is None:
-        return seeds
-    num, units = counted(blocks.num, blocks.unit), plural(blocks.unit)
-    if blocks.alone:
-        return f"one training an arm, paired on {num}"
-    if blocks.crossed:
-        return f"{seeds} on {num} (intervals over seeds and {units})"
-    return f"{seeds} on {num} (intervals over seeds, for these {units})"
+def _over(summary: Judged) -> Iterable[str]:
+    """What may be drawn anew where an interval holds: `over seeds and text`."""
+    blocks, of_text = summary.blocks, summary.metric.is_of_tokens and not summary.record.imported
+    tested = [arm.comparison for arm in summary.arms if arm.comparison]
+    if (blocks or of_text) and any(one.interval is not None for one in tested):
+        more = f" and {blocks}" if blocks else f", for this {summary.split} text"
+        yield f"over {plural(summary.replication.unit)}{more}"
 
 
 def _paired(seeds: str) -> str:
@@ -189,9 +189,8 @@ def verdicts(summary: Judged) -> Iterable[str]:
     """How to read the verdicts, and what the marks mean."""
     replication = summary.replication
     if summary.num_comparisons and not replication.of_settings_found:
-        over = "" if replication.unit == "seed" else " over searches"
         yield (
-            f"Verdicts: paired {_test(summary)}{over} on {_decides_on(summary)}, "
+            f"Verdicts: paired {_test(summary)} on {_decides_on(summary)}, "
             f"Holm-corrected over {_family(summary)} at "
             f"{100 * summary.alpha:g}%, from {MIN_PAIRS} pairs on. {_about_intervals(summary)}"
         )
@@ -212,12 +211,12 @@ def verdicts(summary: Judged) -> Iterable[str]:
 def _test(summary: Judged) -> str:
     """The test that decides, over pairs or over blocks too."""
     blocks = summary.blocks
-    if blocks is None or not blocks.crossed:
-        return summary.looks.test
-    units = plural(blocks.unit)
-    if blocks.alone:
-        return f"t-test over {units} (exact where answers are right or wrong)"
-    return f"t-test over seeds and {units}"
+    if blocks is not None and blocks.alone:
+        return f"t-test over {blocks} (exact where answers are right or wrong)"
+    over = plural(summary.replication.unit)
+    if blocks is not None:
+        return f"{summary.looks.test} over {over} and {blocks}"
+    return summary.looks.test + ("" if over == "seeds" else f" over {over}")
 
 
 def _about_intervals(summary: Judged) -> str:

@@ -5,11 +5,14 @@ Units and losses are those of `ablate.results.arm`.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ablate.compare.statistics import power, power_items
 from ablate.compare.statistics.paired import Difference
 from ablate.results.arm import ArmResult
+from ablate.results.spread import spread
 from ablate.results.verdict import Verdict
 from ablate.store.replication import MIN_PAIRS
 
@@ -36,9 +39,10 @@ class Comparison:
     @property
     def more(self) -> int | None:
         """The pairs that decide it with 80%; None where it is decided, or none would do."""
-        if self.level is None or self.difference.by_block:
-            return next((way.num for way in self.ways if not way.of_items), None)
-        return power.more_pairs(self.difference.deltas, self.level)
+        if self.level is None:
+            return None
+        seeds, blocks = self.difference.noises
+        return power.more_pairs(seeds, self.level, blocks)
 
     @property
     def ways(self) -> tuple[power_items.More, ...]:
@@ -57,10 +61,18 @@ class Comparison:
     @property
     def detectable(self) -> float | None:
         """The difference of losses that these pairs would have found with 80%."""
-        deviation, num = self.difference.spread, self.difference.num_pairs
-        if self.level is None or deviation is None or num < MIN_PAIRS or self.difference.by_block:
-            return None
-        return deviation * power.detectable(num, self.level, num - 1)
+        varies = self.difference.spread is not None and self.difference.num_pairs >= MIN_PAIRS
+        return self.detectable_with(0, self.level) if varies and self.level is not None else None
+
+    def detectable_with(self, more: int, level: float) -> float:
+        """The difference of losses that so many more pairs on the same text would find with 80%."""
+        seeds, blocks = self.difference.noises
+        return math.hypot(_detectable(seeds, more, level), _detectable(blocks, 0, level))
+
+
+def _detectable(means: Sequence[float], more: int, level: float) -> float:
+    seen, num = spread(means), len(means)
+    return seen * power.detectable(num + more, level, num - 1) if seen else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

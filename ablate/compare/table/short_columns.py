@@ -134,7 +134,7 @@ def axis_end(largest: float) -> float:
 
 def _wins_heading(judged: Judged) -> str:
     blocks = judged.blocks
-    units = plural(blocks.unit if blocks and blocks.alone else judged.replication.unit)
+    units = str(blocks) if blocks and blocks.alone else plural(judged.replication.unit)
     return units if judged.metric.directed else f"lower on\n{units}"
 
 

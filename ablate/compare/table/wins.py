@@ -31,7 +31,7 @@ def about_wins(summary: Judged) -> str:
     """How to read the column."""
     blocks, units = summary.blocks, f"pairs of {plural(summary.replication.unit)}"
     if blocks is not None and blocks.alone:
-        units = f"{plural(blocks.unit)} that differ"
+        units = f"{blocks} that differ"
     return (
         f"{_word(summary)}: the {units} in which the arm's value is "
         f"{_word(summary)}, with the exact {100 * (1 - summary.alpha):g}% interval of their share."

@@ -10,7 +10,6 @@ from dataclasses import replace
 from ablate.compare.formats import Column, Drawn, Table, for_people
 from ablate.compare.judged import Judged
 from ablate.compare.page.parts import Grid, Text
-from ablate.compare.statistics import power
 from ablate.compare.table.rows import ArmSummary
 from ablate.compare.table.short_columns import axis_end, axis_heading
 from ablate.compare.table.study_table import answer_sentences, study_table
@@ -68,7 +67,7 @@ def _bought(study: Followed) -> Block:
 def _further(judged: Judged) -> Iterator[Part]:
     """The smallest difference that would be found with so many more seeds."""
     unit = plural(judged.replication.unit)
-    arms = [arm for arm in judged.arms if _spread(arm) is not None]
+    arms = [arm for arm in judged.arms if _is_open(arm)]
     if not arms:
         return
     columns = [
@@ -82,23 +81,21 @@ def _further(judged: Judged) -> Iterator[Part]:
     yield Text(f"The smallest difference that so many more {unit} find in 80% of cases.", "small")
 
 
-def _spread(arm: ArmSummary) -> float | None:
+def _is_open(arm: ArmSummary) -> bool:
+    """Return whether more pairs may decide what is not decided."""
     tested = arm.comparison
-    enough = (
+    return (
         tested is not None
         and tested.difference.num_pairs >= MIN_PAIRS
         and not tested.verdict.decided
     )
-    return tested.difference.spread if tested and enough else None
 
 
 def _found(arm: ArmSummary, more: int, judged: Judged) -> str:
-    spread, tested = _spread(arm), arm.comparison
-    if spread is None or tested is None:
+    if arm.comparison is None:
         return ""
-    num = tested.difference.num_pairs
-    sizes = power.detectable(num + more, judged.alpha / judged.family, num - 1)
-    return shown_size(spread * sizes, judged.metric)
+    level = judged.alpha / judged.family
+    return shown_size(arm.comparison.detectable_with(more, level), judged.metric)
 
 
 MAKERS: Mapping[str, Callable[[Followed], Block]] = {

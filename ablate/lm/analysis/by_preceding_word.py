@@ -7,11 +7,10 @@ word w,
 
     D(w) = sum over sentences of d after w / number of tokens after w,
 
-gets a confidence interval from the paired bootstrap over sentences: blocks of neighbouring
-sentences are drawn with replacement, each with all its tokens of both trials, and D(w) is computed
-for each draw, as by `ablate trial tokens` (`compare/statistics/tokens.py`). Every word has its own
-interval, not corrected for the number of words. Words that occur in fewer than ten sentences have
-none, and no word has one in a text of fewer than forty.
+gets a confidence interval over blocks of neighbouring sentences, as by `ablate trial tokens`
+(`compare/statistics/tokens.py`). Every word has its own interval, not corrected for the number of
+words. Words that occur in fewer than ten sentences, or in one block, have none, and no word has one
+in a text of fewer than forty sentences.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class ByPrecedingWordOptions:
     )
     num: int = setting(20, doc="number of most common words", low=1)
     confidence: float = setting(0.95, doc="level of the intervals", low=0.5, high=0.999)
-    draws: int = setting(2000, doc="number of bootstrap draws", low=100)
 
 
 def by_sentence(
@@ -80,11 +78,7 @@ def run(*subjects: Subject, options: ByPrecedingWordOptions) -> Finding:
     two = len(subjects) == 2
     bounds = ["low", "high"] if two else []
     level = f"{100 * options.confidence:g}%"
-    about = (
-        [f"low, high: {level} interval per word, bootstrapped over blocks of sentences"]
-        if two
-        else []
-    )
+    about = [f"low, high: {level} interval per word, over blocks of sentences"] if two else []
 
     def draw(axes: Any) -> None:
         (_draw_difference if two else _draw_perplexity)(axes, words)
@@ -137,17 +131,10 @@ def _bounds(
     """The intervals of the groups; None for groups in too few sentences, or of too short a text."""
     enough_K = (counts_SK > 0).sum(0) >= MIN_SENTENCES
     difference_SK = (sums[1] - sums[0])[:, enough_K]
-    # Sentences without the word count too: a draw has as many sentences as the text.
-    found = ratio_intervals(
-        difference_SK,
-        counts_SK[:, enough_K],
-        alpha=1 - options.confidence,
-        num_resamples=options.draws,
+    found = iter(
+        ratio_intervals(difference_SK, counts_SK[:, enough_K], alpha=1 - options.confidence)
     )
-    if found is None:
-        return [None] * len(enough_K)
-    lows_and_highs = iter(found.T)
-    return [tuple(next(lows_and_highs).tolist()) if enough else None for enough in enough_K]
+    return [next(found) if enough else None for enough in enough_K]
 
 
 def _draw_difference(axes: Any, words: Sequence[After]) -> None:

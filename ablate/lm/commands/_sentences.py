@@ -44,7 +44,7 @@ def scores_table(
     counted = _counted(written, references, tokenizers)
     first, *others = written
     differences = [
-        tokens.score_bootstrap(score.rows[name], score.rows[first], score.score_of)
+        tokens.score_difference(score.rows[name], score.rows[first], score.score_of)
         for score in counted
         for name in others
     ]
@@ -62,7 +62,7 @@ def scores_table(
                 change = with_interval(difference.mean, difference.interval, DIGITS)
                 cells = [change, better, p_value(next(corrected))]
             body.append([name, score.name, value, *cells])
-    tested = any(difference.p is not None for difference in differences)
+    tested = any(difference.interval is not None for difference in differences)
     change = "Δ first\n[95% interval]" if tested else "Δ first"
     titles = [split, "score", "value", change, "better\nsentences", "Holm\np"]
     return table_of(titles, body, left=("score",))

@@ -2,7 +2,7 @@
 
 Reads what each trial saved and runs no model: every trial's loss, an ensemble of them all (the mean
 of their probabilities), an interpolation (its weights tuned on validation), and how each differs
-from the first trial, by a paired bootstrap over sentences. Trials that wrote sentences (evaluator
+from the first trial, over blocks of sentences. Trials that wrote sentences (evaluator
 `generate`) are also compared by BLEU and ROUGE.
 
 A study reads the test split once for each confirmed trial. Every further look at it here is logged
@@ -188,13 +188,13 @@ def _lines(
     weights: Sequence[float],
 ) -> list[str]:
     first, *others = rows
-    differences = [tokens.sentence_bootstrap(rows[name], rows[first], numbers) for name in others]
+    differences = [tokens.sentence_difference(rows[name], rows[first], numbers) for name in others]
     corrected = statistics.holm([difference.p for difference in differences])
     body = [[first, shown(metric, -rows[first].mean()), "", "", ""]]
     for name, difference, p in zip(others, differences, corrected, strict=True):
         loss = shown(metric, -rows[name].mean())
         body.append([name, loss, *_cells(difference, metric, -rows[first].mean()), p_value(p)])
-    tested = any(difference.p is not None for difference in differences)
+    tested = any(difference.interval is not None for difference in differences)
     change = "Δ first\n[95% interval]" if tested else "Δ first"
     titles = [split, metric.shown, change, "better\nsentences", "Holm\np"]
     shares = " + ".join(f"{weight:.2f}" for weight in weights)
@@ -211,13 +211,12 @@ def _about_intervals(num: int, tested: bool) -> str:
     sentences = f"{num} sentence{'' if num == 1 else 's'}"
     if tested:
         return (
-            f"Intervals: paired bootstrap over {sentences}, {tokens.block_length(num)} neighbours "
-            "at a time; they hold for these exact models on such text, and say nothing about "
-            "other seeds."
+            f"Intervals: over {sentences} in {tokens.num_blocks(num)} blocks of neighbours; they "
+            "hold for these exact models on such text, and say nothing about other seeds."
         )
     return (
         f"No interval and no p: this split has {sentences}, and with fewer than "
-        f"{tokens.MIN_SENTENCES} a bootstrap interval covers too rarely. A sentence ends with a "
+        f"{tokens.MIN_SENTENCES} an interval covers too rarely. A sentence ends with a "
         "line of the text: break long lines, or judge on more text."
     )
 

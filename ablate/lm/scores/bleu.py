@@ -2,7 +2,7 @@
 
 A score is that of a whole text: counts of its n-grams are added up over the sentences before they
 become one number. `counts` gives them sentence by sentence, and `score_of` the score of any sum of
-them, as a bootstrap over sentences needs it.
+them, as an interval over sentences needs it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def score_of(summed: Iterable[float]) -> float:
     """The score of sentences whose counts were added up."""
     from sacrebleu.metrics.bleu import BLEU
 
-    # A bootstrap's sums are floats, and counts are whole numbers.
+    # Sums of blocks are floats, and counts are whole numbers.
     length, reference_length, *ngrams = map(int, summed)
     half = len(ngrams) // 2
     right, total = ngrams[:half], ngrams[half:]

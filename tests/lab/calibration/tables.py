@@ -14,14 +14,21 @@ NAMES = [f"arm {i}" for i in range(32)]
 SMALL = 0.01  # nats: a spread of 1 as that of a study, far from any metric's rounding
 
 
-def table_of(losses: np.ndarray, design: Any = None, **fields: Any) -> Judged:
+def table_of(
+    losses: np.ndarray, design: Any = None, deviations: np.ndarray | None = None, **fields: Any
+) -> Judged:
     """The table of losses [arm, seed]; the first arm is the base arm.
 
-    Of a design, arms are in its order.
+    Of a design, arms are in its order. `deviations`: [arm, seed, block], of a text.
     """
     names = NAMES[: len(losses)] if design is None else [arm.name for arm in design.arms]
     values = [(5 + SMALL * arm).tolist() for arm in losses]
-    study = ByHand(dict(zip(names, values, strict=True)), base_arm=names[0])
+    blocks = [] if deviations is None else (SMALL * deviations).tolist()
+    study = ByHand(
+        dict(zip(names, values, strict=True)),
+        base_arm=names[0],
+        deviations=dict(zip(names, blocks, strict=False)),
+    )
     if design is not None:
         study.arm_fields = {arm.name: {"levels": dict(arm.levels)} for arm in design.arms}
         fields = {"design": design.kind, **fields}
