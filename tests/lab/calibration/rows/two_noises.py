@@ -8,7 +8,7 @@ import numpy as np
 
 from ablate.compare.statistics import anytime, looks
 from ablate.compare.statistics.anytime import AT_ANY_TIME
-from ablate.store.study_record import Look
+from ablate.store.study_record import InterimLook
 from tests.lab.calibration.draws import ALPHA, half_width
 from tests.lab.calibration.row import CHECKED, Case, Limit, Row, Simulated, hold_equal, rate
 from tests.lab.calibration.tables import decides, table_of
@@ -84,8 +84,8 @@ def _at_look(cells: np.ndarray, at: tuple[int, ...]) -> tuple[np.ndarray, np.nda
     return np.hypot(alone, of_text), alone, means.mean(1)
 
 
-def _look(num: int) -> Look:
-    return Look(num=num)
+def _look(num: int) -> InterimLook:
+    return InterimLook(num=num)
 
 
 def _covers(means: np.ndarray, deviations: np.ndarray, **fields: object) -> bool:
