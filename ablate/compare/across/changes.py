@@ -23,6 +23,7 @@ from ablate.compare.statistics.paired import Difference
 from ablate.compare.table.rows import Comparison
 from ablate.config.metrics import Metric
 from ablate.results.arm import ArmResult, Counts, Measured
+from ablate.results.result import MISSING
 from ablate.results.spread import mean
 from ablate.store import journal
 from ablate.store.looks import Looks
@@ -40,6 +41,7 @@ class Trial(NamedTuple):
     metric: Metric
     loss: float | None  # None: it was lost
     lineage: Lineage
+    to_run: frozenset[str] = frozenset()  # trials of its arm that are planned and have not ended
 
 
 Pair = tuple[Trial, Trial]
@@ -146,12 +148,13 @@ class Change:
     ) -> ArmResult:
         values = {at: mean([loss[side] for loss in own]) for at, own in enumerate(repeated, first)}
         lost = sum(pair[side].loss is None for pair in self.pairs)
-        fates = [*[Status.COMPLETED] * len(values), *[Status.DIVERGED] * lost]
+        left = len(frozenset().union(*(pair[side].to_run for pair in self.pairs)))
+        fates = [*[Status.COMPLETED] * len(values), *[Status.DIVERGED] * lost, *[MISSING] * left]
         return ArmResult(
             name=name,
             is_base=False,
             num_parameters=None,
-            counts=Counts(planned=len(fates), completed=len(values), diverged=lost),
+            counts=Counts(planned=len(fates), completed=len(values), diverged=lost, missing=left),
             measured=Measured(metric=self.metric, losses={}, cells={}, lost={}, published={}),
             tokens=0,
             seconds=0.0,

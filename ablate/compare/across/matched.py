@@ -27,6 +27,8 @@ each other; which these are does not depend on what the trials found.
 A pair with a trial that was lost (it diverged, was stopped early, or failed by its own code) has
 no difference. It is counted, its trial is named, and no verdict is in favour of that trial's side.
 
+An arm that a study has still to finish has no verdict: whoever reads now may stop now.
+
 A trial's metric is the one that decides its study. Pairs with other settings are not repetitions
 of each other; `changes.py` says what is. Seeds, of a trial or of those that it builds on, are no
 settings.
@@ -36,6 +38,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -52,10 +55,18 @@ from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.config.resolve import kind_of
 from ablate.errors import ConfigError, nearest
 from ablate.record.mirror import views
-from ablate.record.mirror.arms import STUDY_FACTS, column_of, metric_of, parents_of, result_of
+from ablate.record.mirror.arms import (
+    STUDY_FACTS,
+    column_of,
+    listed_trials,
+    metric_of,
+    parents_of,
+    plain_record,
+    result_of,
+)
 from ablate.record.mirror.syncing import Mirror
 from ablate.record.mirror.writing import quoted, rows_of
-from ablate.results.result import LOST
+from ablate.results.result import LOST, MISSING
 from ablate.store.outcome import Status
 
 # A run recorded before the last two were stored pairs only with runs of that time.
@@ -177,14 +188,30 @@ def _trials(
         result = result_of(columns.get(row["study_key"], {}), row)
         fates[trial] = result.fate(metric)
         found.append((trial, metric, result.loss(metric, split)))
+    to_run = _to_run(studies, fates)
     trials: dict[str, list[Trial]] = {}
     for trial, metric, loss in found:
         row = rows[trial]
         lost = _is_lost(trial, rows, fates) and (split == "valid" or row["reads_test"])
         if (lost or loss is not None) and row["stage"] != StageName.MEASURE:
-            one = Trial(row, metric, loss, lineage_of(trial))
+            one = Trial(row, metric, loss, lineage_of(trial), to_run.get(trial, frozenset()))
             trials.setdefault(kinds[trial], []).append(one)
     return trials
+
+
+def _to_run(studies: Iterable[Row], fates: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Trial -> the trials that count for the same arm of a study, and have not ended."""
+    arms: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for study in studies:
+        for trial, arm, counts in listed_trials(plain_record(study)):
+            if counts:
+                arms[study["study_key"], arm].append(trial)
+    found: dict[str, frozenset[str]] = {}
+    for trials in arms.values():
+        left = frozenset(one for one in trials if fates.get(one, MISSING) == MISSING)
+        if left:
+            found |= {one: found.get(one, frozenset()) | left for one in trials}
+    return found
 
 
 def _is_lost(trial: str, rows: Mapping[str, Row], fates: Mapping[str, str]) -> bool:

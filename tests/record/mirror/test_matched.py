@@ -335,6 +335,24 @@ def test_no_verdict_favours_a_side_that_lost_trials(recorded, lost, ended, why, 
     assert cells["lost_pairs"] == (said == "undecided")
 
 
+def test_a_study_that_has_trials_to_run_decides_nothing(recorded):
+    """As its table: whoever reads now may stop now."""
+    befores, afters = (
+        [
+            recorded.trial(f"{name}{seed}", config, seed=seed, nats=nats * (1 + 0.001 * seed))
+            for seed in range(6)
+        ]
+        for name, config, nats in (("a", BASE, 4.0), ("b", {**BASE, "head": "mos"}, 3.0))
+    )
+    running = recorded.trial("b6", {**BASE, "head": "mos"}, seed=6, status=None)
+    recorded.study("one", {"a": befores, "b": [*afters, running]})
+    (change,) = matched.exchange(update_mirror(recorded.workspace), ["head"]).changes
+    assert change.comparison.reason == "1 to run" and not change.comparison.verdict.decided
+    recorded.study("one", {"a": befores, "b": afters})
+    (change,) = matched.exchange(update_mirror(recorded.workspace), ["head"]).changes
+    assert change.comparison.verdict.decided
+
+
 def test_a_change_of_which_every_pair_diverged_is_named(recorded):
     other = recorded.trial("t2", {**BASE, "head": "mos"}, status="diverged")
     recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
