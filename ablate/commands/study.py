@@ -194,12 +194,13 @@ def run_and_show(
 
 def _print(ended: Ended, workspace: Workspace, there: str) -> None:
     """Print the table. A closed pipe is not a failure of the study."""
+    from ablate.compare.table.study_table import study_table
 
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     steps = _where_to_look(ended, workspace, there)
     unicode = encoding.lower().startswith("utf")
     try:
-        print(text.write(ended.summary.table(), unicode=unicode), end="\n\n")
+        print(text.write(study_table(ended.summary, there=there), unicode=unicode), end="\n\n")
         # Flushed, so that a closed pipe is noticed here.
         print("Where to look next", *steps, sep="\n  ", flush=True)
     except BrokenPipeError:

@@ -53,11 +53,13 @@ def run(options: argparse.Namespace) -> str:
     """Return a study's table in the chosen format."""
     parts = ("effects", "seeds", "cost", "columns", "notes")
     part = next((name for name in parts if getattr(options, name)), "")
-    return show_table(_options.workspace(options), options.study, options.format, part)
+    workspace, there = _options.workspace(options), _options.there(options)
+    return show_table(workspace, options.study, options.format, part, there)
 
 
-def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> str:
-    """Return the table of a study's results so far, or a part of it: effects, seeds or cost."""
+def show_table(workspace: Workspace, name: str, form: str, part: str = "", there: str = "") -> str:
+    """Return the table of a study's results so far, or a part of it: effects, seeds or cost.
+    `there`: options with which a command that a terminal shows finds the same store."""
     from ablate.compare.study_summary import open_begun, open_parts
     from ablate.compare.table import provenance
 
@@ -70,8 +72,11 @@ def show_table(workspace: Workspace, name: str, form: str, part: str = "") -> st
     key = ""
     if form != "text":
         key = provenance.save(workspace.store, judged)
-    table = _exact if formats.is_exact(form) else _for_people
-    return formats.writer(form).write(table(judged, part, key, workspace))
+    if formats.is_exact(form):
+        table = _exact(judged, part, key, workspace)
+    else:
+        table = _for_people(judged, part, key, workspace, there if form == "text" else "")
+    return formats.writer(form).write(table)
 
 
 def _over_parts(several: Sequence[Judged], form: str, part: str) -> str:
@@ -113,7 +118,7 @@ def _exact(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:
     return (numbers.effects if part == "effects" else numbers.arms)(judged, key)
 
 
-def _for_people(judged: Judged, part: str, key: str, workspace: Workspace) -> Table:
+def _for_people(judged: Judged, part: str, key: str, workspace: Workspace, there: str) -> Table:
     from ablate.compare.table import costs, provenance, seeds
     from ablate.compare.table.full_table import full_table
     from ablate.compare.table.other_scales import tables_of_other_scales
@@ -129,7 +134,7 @@ def _for_people(judged: Judged, part: str, key: str, workspace: Workspace) -> Ta
     if part == "notes":
         others = tables_of_other_scales(judged, workspace.store)
         return full_table(judged, other_scales=others, reference=reference)
-    return study_table(judged, reference=reference)
+    return study_table(judged, reference=reference, there=there)
 
 
 def _check_effects(judged: Judged, form: str) -> None:

@@ -78,6 +78,8 @@ def name_of(hint: Any) -> str:
     kind = origin or hint
     if kind in NAMES or not inner:
         return NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    if origin is typing.Literal:
+        return " or ".join(map(repr, inner))
     names = [name_of(each) for each in inner if each is not Ellipsis]
     if origin in UNIONS:
         return " or ".join(names)
@@ -113,6 +115,8 @@ def reader(hint: Any, leaf: Callable[[Any], Reader]) -> Reader:
     kind = typing.get_origin(hint) or hint
     if hint is Any:
         return _anything
+    if kind is typing.Literal:
+        return _literal(hint)
     if kind is Callable:  # its arguments' types are not those of values inside
         return leaf(kind)
     readers = [reader(each, leaf) for each in inner or [Any] if each is not Ellipsis]
@@ -145,6 +149,17 @@ def _plain(kind: Any) -> Reader:
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
     return _choice(kind) if issubclass(kind, Enum) else instance(kind)
+
+
+def _literal(hint: Any) -> Reader:
+    known = typing.get_args(hint)
+
+    def reads(value: Any) -> Any:
+        if not any(type(value) is type(each) and value == each for each in known):
+            raise Wrong(value, hint)
+        return value
+
+    return reads
 
 
 def _anything(value: Any) -> Any:

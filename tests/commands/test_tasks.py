@@ -171,6 +171,10 @@ def test_where_to_look_names_the_scale(tmp_path, capsys):
     assert details.startswith("status flipped@laptop --workspace")
     assert cli.main(shlex.split(details)) == 0  # as it is printed
     assert f"ablate ui --workspace {where[1]}" in printed
+    how = f"ablate table flipped@laptop --notes --workspace {where[1]}"
+    assert how in " ".join(printed.split())
+    assert cli.main(["table", "flipped", *where]) == 0
+    assert how in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -326,3 +326,12 @@ def test_a_required_field_is_named():
     with pytest.raises(ConfigError, match="here: the field 'rate' is required and was not given"):
         fields.build(Needy, {}, "here")
     assert fields.build(Needy, {"rate": 1}, "here").rate == 1.0
+
+
+@pytest.mark.parametrize("value", ["c", True, None, ["a"]])
+def test_a_setting_of_a_few_values_takes_no_others(value: Any):
+    """A stranger's way to write it once ended in a traceback."""
+    few = Literal["a", 1] | None if value is not None else Literal["a", 1]
+    assert fields.check_value("a", few, "kind") == "a" and fields.check_value(1, few, "kind") == 1
+    with pytest.raises(ConfigError, match=r"^kind = .* is not allowed. Expected: 'a' or 1"):
+        fields.check_value(value, few, "kind")

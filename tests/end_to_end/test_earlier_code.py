@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 from ablate.store import journal as journals
@@ -148,6 +149,7 @@ def test_kept_trials_are_named_and_trained_again_they_are_as_new(toy) -> None:
     digest = exported.rpartition("ablate table provenance ")[2][:16]
     told = toy.ablate("provenance", digest).out
     assert "  4 trials: " in told and "  2 trials: " in told and "words.txt" in told
+    assert f"; pyarrow {pyarrow.__version__}; " in told, "of the task's own libraries"
     page = toy.ablate("report", "toy")
     page.succeeded()
     assert note in (toy.place.workspace / "studies" / "toy@s" / "report.html").read_text()

@@ -16,8 +16,9 @@ from ablate.compare.table.short_columns import effect_columns, short_columns
 from ablate.compare.text.figures import decimal, duration
 
 
-def study_table(judged: Judged, *, reference: str = "") -> Table:
-    """A row for each arm, then the answer; below it a factorial's effects."""
+def study_table(judged: Judged, *, reference: str = "", there: str = "") -> Table:
+    """A row for each arm, then the answer; below it a factorial's effects. `there`: options with
+    which a command finds the study's store."""
     effects = _effects(judged)
     return for_people(
         short_columns(judged),
@@ -27,7 +28,7 @@ def study_table(judged: Judged, *, reference: str = "") -> Table:
         settings=[_made_of(judged)],
         warnings=[*care.changed_or_lost(judged)],
         answer=[*answer_sentences(judged)],
-        notes=[*notes_of_this(judged), *filter(None, [how_made(judged)])],
+        notes=[*notes_of_this(judged), *filter(None, [how_made(judged, there)])],
         further=[] if effects is None else [effects],
         reference=reference,
     )
@@ -47,14 +48,14 @@ def notes_of_this(judged: Judged) -> Iterator[str]:
     yield from care.of_paper(judged)
 
 
-def how_made(judged: Judged) -> str:
+def how_made(judged: Judged, there: str = "") -> str:
     """The command that shows everything else; results that were judged in Python have none."""
     record, kept = judged.record, judged.record.kept_plan
     planned = f"{kept} " if kept is not None and kept.is_whole else ""
     command = f"ablate table {shlex.quote(record.key)}"
     if record.imported:
         command = "the same command with" if record.command else ""
-    return f"{planned}How these numbers were made: {command} --notes" if command else ""
+    return f"{planned}How these numbers were made: {command} --notes{there}" if command else ""
 
 
 def _made_of(judged: Judged) -> str:
