@@ -67,6 +67,7 @@ NOT_HERE = {
     "train.txt",
     "valid.txt",
     "my_training.py",
+    "*/metrics.csv",
 }
 SUFFIXES = "cpp|csv|h|html|json|md|png|py|sh|sql|tar|toml|txt|yaml"
 PATH = re.compile(rf"[\w.*-]+(?:/[\w.*-]+)+/?|[\w*-]+\.(?:{SUFFIXES})|[\w.-]+/")

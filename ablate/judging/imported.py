@@ -31,7 +31,7 @@ NOTHING: Mapping[str, Any] = {  # of a study of ablate's
     "question": "", "paper": "", "tables": (), "file": "",
     "corpus": "", "corpus_digest": "", "level": "",
 }  # fmt: skip
-COST_RATIO_TO_NOTE = 1.1  # an arm that costs this many times as much as its base is a caution
+NOTED_RATIO = 1.1  # an arm that costs this many times as much as its base is a caution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,9 +212,7 @@ def _costs(costs: Mapping[str, float], base: str) -> Iterable[str]:
     if not costs.get(base):
         return
     times = {arm: cost / costs[base] for arm, cost in costs.items() if arm != base}
-    unequal = {
-        arm: t for arm, t in times.items() if not 1 / COST_RATIO_TO_NOTE <= t <= COST_RATIO_TO_NOTE
-    }
+    unequal = {arm: t for arm, t in times.items() if not 1 / NOTED_RATIO <= t <= COST_RATIO_TO_NOTE}
     if unequal:
         listed = ", ".join(f"{arm} {times:.2f} times" for arm, times in unequal.items())
         yield (
