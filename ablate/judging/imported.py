@@ -212,7 +212,7 @@ def _costs(costs: Mapping[str, float], base: str) -> Iterable[str]:
     if not costs.get(base):
         return
     times = {arm: cost / costs[base] for arm, cost in costs.items() if arm != base}
-    unequal = {arm: t for arm, t in times.items() if not 1 / NOTED_RATIO <= t <= COST_RATIO_TO_NOTE}
+    unequal = {arm: t for arm, t in times.items() if not 1 / NOTED_RATIO <= t <= NOTED_RATIO}
     if unequal:
         listed = ", ".join(f"{arm} {times:.2f} times" for arm, times in unequal.items())
         yield (

@@ -42,7 +42,7 @@ def over_rungs_table(found: OverRungs, *, full: bool = False) -> Table:
         "question": first.record.question,
         "settings": [*_settings(found)],
         "warnings": [*_warnings(found)],
-        "answer": [*map(partial(sentence, found=found), found.over)],
+        "answer": [sentence(row, found) for row in found.over if not _is_said(row, found)],
     }
     how = [*_notes(found)] if full else [f"How these numbers were made: ablate table {key} --notes"]
     notes = [*_of_this(found), *how]
@@ -84,6 +84,11 @@ def _rung_columns(found: OverRungs) -> list[Column]:
 
 def _own_or_gain(row: RungRow) -> ArmSummary | Comparison | None:
     return row.own if row.own.is_base else row.gain
+
+
+def _is_said(row: OverRow, found: OverRungs) -> bool:
+    """Return whether a warning says already why no number says what the compared arm needs."""
+    return row.arm in found.climbs and bool(found.climbs[row.arm].problem)
 
 
 def sentence(row: OverRow, found: OverRungs) -> str:

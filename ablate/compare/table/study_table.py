@@ -52,10 +52,10 @@ def how_made(judged: Judged, there: str = "") -> str:
     """The command that shows everything else; results that were judged in Python have none."""
     record, kept = judged.record, judged.record.kept_plan
     planned = f"{kept} " if kept is not None and kept.is_whole else ""
-    command = f"ablate table {shlex.quote(record.key)}"
+    command = f"ablate table {shlex.quote(record.key)} --notes{there}"
     if record.imported:
-        command = "the same command with" if record.command else ""
-    return f"{planned}How these numbers were made: {command} --notes{there}" if command else ""
+        command = "the same command with --notes" if record.command else ""
+    return f"{planned}How these numbers were made: {command}" if command else ""
 
 
 def _made_of(judged: Judged) -> str:
