@@ -14,6 +14,7 @@ from ablate.compare.formats import json
 from ablate.errors import AblateError, ConfigError
 
 if TYPE_CHECKING:
+    from ablate.compare.formats import Table
     from ablate.compare.judged import Judged
     from ablate.judging.rows import Records
 
@@ -44,8 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "results",
         nargs="?",
-        help="a file (csv, tsv, jsonl, json, parquet), logs of lm-evaluation-harness or Inspect or "
-        "their folder, mlflow:EXPERIMENT, or optuna:STUDY",
+        help="a file (csv, tsv, jsonl, json, parquet), a pattern of such files, logs of "
+        "lm-evaluation-harness, Inspect, Ray Tune, TensorBoard or trackio or their folder, "
+        "mlflow:EXPERIMENT, or optuna:STUDY",
     )
     _column_options(parser.add_argument_group("columns"))
     _judging_options(parser.add_argument_group("judging"))
@@ -108,6 +110,10 @@ def _judging_options(judging: argparse._ArgumentGroup) -> None:
         help="look at results at these numbers of seeds, as planned before the first look",
     )  # fmt: skip
     judging.add_argument(
+        "--groups", action="store_true",
+        help="compare any two variants: those that share a letter are not told apart",
+    )  # fmt: skip
+    judging.add_argument(
         "--ledger", metavar="FILE", help="count every variant that was ever judged, in this file"
     )
     judging.add_argument(
@@ -130,6 +136,11 @@ def run(options: argparse.Namespace) -> str:
         return "\n".join(draw(options.ledger, options.draw))
     if options.results is None:
         raise ConfigError("there is nothing to judge. Name a file: ablate judge results.csv ...")
+    if options.groups and options.ledger is not None:
+        raise ConfigError(
+            "--groups compares all variants of a table with each other, and --ledger counts those "
+            "that are judged one by one. Leave one of the two out."
+        )
     for name in ("arm", "metric", "better"):
         if not getattr(options, name):
             raise ConfigError(f"--{name} is needed: {NEEDED[name]}")
@@ -167,11 +178,20 @@ def judge(options: argparse.Namespace) -> str:
     if options.keep is not None:
         _deliver(keep(study, _options.workspace(options).store, options.keep), options)
     if options.format == "json":
-        return json.written(answer(study))
-    write = formats.writer(options.format).write
+        return json.written(answer(study, options.groups))
+    table = study.full_table() if options.notes else study.table()
     if formats.is_exact(options.format):
-        return write(study.values())
-    return write(study.full_table() if options.notes else study.table())
+        table = study.values()
+    return formats.writer(options.format).write(_grouped(table, study, options.groups))
+
+
+def _grouped(table: Table, judged: Judged, asked: bool) -> Table:
+    """The table, with a column of groups if it is asked for."""
+    if not asked:
+        return table
+    from ablate.judging.groups import with_groups
+
+    return with_groups(table, judged)
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -187,7 +207,7 @@ def _command(options: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def answer(judged: Judged) -> Judgement:
+def answer(judged: Judged, groups: bool = False) -> Judgement:
     """Return the judgement for programs: the table's rows and notes, and what to run next."""
     from ablate.compare.table import notes, numbers
     from ablate.compare.table.advice import advice
@@ -204,7 +224,7 @@ def answer(judged: Judged) -> Judgement:
         looks=str(judged.looks),
         comparisons=judged.num_comparisons,
         answer=" ".join(answer_sentences(judged)),
-        arms=tuple(json.rows_of(numbers.arms(judged, ""))),
+        arms=tuple(json.rows_of(_grouped(numbers.arms(judged, ""), judged, groups))),
         next=tuple(Next(arm=one.arm, more=one.more, why=one.why) for one in advice(judged)),
         notes=tuple(note.replace(formats.BEST, "best") for note in said),
     )
