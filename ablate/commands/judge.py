@@ -201,6 +201,7 @@ def _command(options: argparse.Namespace) -> str:
     if options.in_order:
         values["seed"] = None
     words = ["ablate", "judge", options.results, *(["--in-order"] if options.in_order else [])]
+    words += ["--groups"] if options.groups else []
     for name, value in values.items():
         several = value if isinstance(value, list) else [value]
         words += [f"--{name}={one}" for one in several if one is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -83,9 +82,13 @@ def _proposal(record: StudyRecord, num: int, half: float, level: float, free: fl
 def recorded_spread(record: StudyRecord, store: Store) -> Spread | None:
     """The spread in the study itself, or else in another of the same base, corpus and metric; or
     else what the base arm's own repeats say of it."""
-    known = [open_study(store, key) for key in _alike(record, store)]
-    every = itertools.chain(map(_of_differences, known), map(_of_base, known))
-    return next(filter(None, every), None)
+    of_bases = []
+    for key in _alike(record, store):
+        judged = open_study(store, key)
+        if found := _of_differences(judged):
+            return found
+        of_bases.append(_of_base(judged))
+    return next(filter(None, of_bases), None)
 
 
 def _of_differences(judged: Judged) -> Spread | None:
@@ -96,7 +99,9 @@ def _of_differences(judged: Judged) -> Spread | None:
 
 def _of_base(judged: Judged) -> Spread | None:
     """The spread if another arm varied as the base arm does, and pairs shared nothing."""
-    base = next(arm for arm in judged.arms if arm.is_base)
+    base = next((arm for arm in judged.arms if arm.is_base), None)
+    if base is None:
+        return None
     values = judged.replication.means(base.values, sorted(base.values))
     deviation = spread(values) if len(values) >= MIN_PAIRS else None
     source = f"the spread of two arms that vary as {base.name} alone does in {judged.record.key}"

@@ -58,7 +58,8 @@ def judge(
     Args:
         results: A data frame of pandas or polars, an Arrow table, a list of mappings, or the name
             of a file (`.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`): a row for each run. Logs of
-            lm-evaluation-harness and Inspect, or a folder of them: a row for each item.
+            lm-evaluation-harness and Inspect, or a folder of them: a row for each item. Logs of
+            Ray Tune, TensorBoard or trackio, or a pattern of files: rows for each run.
         arm: The column that names a variant; several columns name it together.
         metric: The column of the number that decides.
         better: `"higher"` or `"lower"`: which values of it are better.

@@ -10,7 +10,7 @@ from typing import Any
 LONGEST = 200  # characters: longer texts name nothing
 
 
-def loaded(text: str) -> Any:
+def loaded(text: str | bytes) -> Any:
     """What JSON says; two keys of one name are refused."""
     return json.loads(text, object_pairs_hook=_object)
 

@@ -47,9 +47,9 @@ def of_trackio(file: Path) -> list[dict[str, Any]]:
             steps = db.execute(STEPS).fetchall()
     except sqlite3.Error as error:
         raise ValueError(f"it is no project of trackio: {error}") from error
-    made = {run: scalars(loaded(_text(config)), "config.") for run, config in configs.items()}
+    made = {run: scalars(loaded(config), "config.") for run, config in configs.items()}
     return [
-        {"run": name, "step": step, **made.get(run, {}), **scalars(loaded(_text(metrics)), "")}
+        {"run": name, "step": step, **made.get(run, {}), **scalars(loaded(metrics), "")}
         for run, name, step, metrics in steps
     ]
 
@@ -65,7 +65,3 @@ def _overrides(text: str) -> Iterator[tuple[str, str]]:
         name, given, value = line.removeprefix("- ").strip("'\"").partition("=")
         if given:
             yield name.lstrip("+~"), value
-
-
-def _text(stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else stored.decode()
