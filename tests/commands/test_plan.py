@@ -35,7 +35,7 @@ def test_evaluations_cost_what_they_took_on_other_seeds(tmp_path, workspace, mon
     monkeypatch.setattr("ablate.engine.cores.usable_cores", lambda: 1.0)
     file = tmp_path / "asks.py"
     file.write_text(STUDY)
-    assert re.search(r"with 1 worker \(.*\), without 3 evaluations$", told(file, workspace))
+    assert re.search(r"with 1 worker \(.*\), without 3 evaluations\.$", told(file, workspace))
     run(file, "s", workspace=str(workspace.folder), local=True)
     judged = [t for t in make_plan(load(file), "s", data=workspace.data).trials if t.parents]
     for trial, seconds in zip(judged, (100.0, 200.0, None), strict=True):
@@ -82,7 +82,9 @@ def test_of_a_search_what_is_done_is_not_left_and_what_failed_is(tmp_path, works
 
 
 def told(file, workspace, local=False) -> str:
-    return show_plan(str(file), "s", workspace, local=local).splitlines()[-1]
+    """The line of what it costs."""
+    lines = show_plan(str(file), "s", workspace, local=local).splitlines()
+    return next(line for line in lines if re.match(r"\d+ trials?\b", line))
 
 
 CHAINED = f"""

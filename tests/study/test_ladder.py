@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -161,9 +162,11 @@ def test_every_rung_is_planned_and_shown(workspace, tmp_path):
         "    design=table(Arm('one'), Arm('two', {'training.clip': 0.5})),\n"
         f"    scales={{'s': Scale(ladder=Ladder({SIZES!r}), seeds=3)}})\n"
     )
-    shown = " ".join(show_plan(str(file), None, workspace).split())
-    assert [f"four@s.{rung}: Which?" in shown for rung in WIDTHS] == [True] * 4
-    assert "Rung 6 of 4, 6, 8, 12: backbone.units = 6 in every arm." in shown
+    shown = show_plan(str(file), None, workspace)
+    assert shown.startswith("four@s: Which?\n")
+    rows = re.findall(r"^(\d+) +(one|two) .* 0 of 3$", shown, re.M)
+    assert rows == [(str(width), arm) for width in WIDTHS for arm in ("one", "two")]
+    assert "Rung 6: backbone.units = 6 in every arm." in shown
 
 
 def test_changes_and_replications_keep_the_rung_at_the_end_of_their_names(workspace):

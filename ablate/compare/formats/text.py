@@ -62,9 +62,9 @@ def write(table: Table, width: int | None = None, unicode: bool = True) -> str:
     return "\n\n".join("\n".join(section) for section in sections if section)
 
 
-def lines(table: Table, width: int | None = None) -> list[str]:
+def lines(table: Table, width: int | None = None, rule: str = "-") -> list[str]:
     """The headings and rows alone."""
-    return _lines(_as_text(table), terminal_width() if width is None else width, "-")
+    return _lines(_as_text(table), terminal_width() if width is None else width, rule)
 
 
 def sentences(texts: Iterable[str]) -> list[str]:
