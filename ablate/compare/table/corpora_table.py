@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
@@ -11,41 +13,85 @@ from ablate.compare.judged import Judged
 from ablate.compare.statistics.clusters import MIN_CLUSTERS
 from ablate.compare.statistics.over_corpora import CorpusRow, OverCorpora
 from ablate.compare.table import columns as shown
-from ablate.compare.table.rows import Comparison
+from ablate.compare.table.rows import ArmSummary, Comparison
+from ablate.compare.table.short_columns import drawn_column
 from ablate.compare.text.figures import NONE, changed
-from ablate.store.replication import counted
+from ablate.compare.text.lists import are, named
 from ablate.store.study_record import study_key
 
 OF_VERDICTS = ("p_holm", "verdict", "reason", "within")
 
 
 def over_corpora_table(found: OverCorpora) -> Table:
-    """The table for people."""
+    """The table for people: what holds over all corpora, then every corpus."""
     first = found.first
     record = first.record
-    key = study_key(record.name, record.one_of)
-    heading = f"{shown.delta_name(first)} base, {first.split}\n[{100 * (1 - first.alpha):g}%]"
-    columns = [
-        Column("corpus", lambda row: row.corpus or f"{row.num} corpora", left=True, names=True),
-        Column("arm", lambda row: row.arm, left=True, names=True),
-        Column(first.split, _mean),
-        Column(heading, _delta, first=1),
-    ]
-    if any(row.over for row in found.rows):
-        columns += [
-            Column("same\nsign", lambda row: f"{row.num_alike} of {row.num}" if row.over else ""),
-            Column("spread of\ncorpora", _spread),
-            Column("verdict", _verdict, left=True, first=1),
-        ]
-    return for_people(
-        columns,
-        found.rows,
-        title=f"{key} · {len(record.corpora)} corpora",
+    over = [row for row in found.rows if row.over]
+    every_corpus = for_people(_corpus_columns(found), [row for row in found.rows if row.own])
+    main = for_people(_over_columns(found), over) if over else every_corpus
+    return replace(
+        main,
+        title=study_key(record.name, record.one_of),
         question=record.question,
-        settings=[f"{record.seeds} per arm and corpus; base arm '{record.base_arm}'"],
-        warnings=list(_warnings(found)),
-        notes=list(_notes(found)),
+        settings=[_made_of(found)],
+        warnings=[*_warnings(found)],
+        answer=[*_answer(over)],
+        notes=[*_notes(found)],
+        further=[every_corpus] if over else [],
     )
+
+
+def _made_of(found: OverCorpora) -> str:
+    record, metric = found.first.record, found.first.metric
+    better = " (higher is better)" if metric.better == "higher" else ""
+    corpora = f"{len(record.corpora)} corpora ({', '.join(record.corpora)})"
+    return f"{corpora}, {record.seeds} on each, {found.first.split} {metric.shown}{better}"
+
+
+def _over_columns(found: OverCorpora) -> list[Column]:
+    """What differs from the base over all corpora, each of which counts once."""
+    first = found.first
+    over = [row.over for row in found.rows if row.over]
+    level = shown.percent(over[0].coverage)
+    heading = f"{shown.delta_name(first)} from {first.called(first.record.base_arm)} [{level}]"
+    return [
+        Column("arm", attrgetter("arm"), left=True, names=True),
+        Column(heading, _delta, left=True, first=1),
+        drawn_column(over, first.metric).about(attrgetter("over")),
+        Column("corpora", lambda row: f"{row.num_alike}/{row.num}", spare=5),
+        Column("spread of\ncorpora", _spread, spare=3),
+        Column("verdict", _verdict, left=True, first=1),
+    ]
+
+
+def _corpus_columns(found: OverCorpora) -> list[Column]:
+    """Every arm on every corpus, without a verdict."""
+    first = found.first
+    own = [row.own.comparison for row in found.rows if row.own]
+    level = f" [{shown.coverage(first)}]" if any(one and one.interval for one in own) else ""
+    heading = f"{shown.delta_name(first)} from {first.called(first.record.base_arm)}{level}"
+    return [
+        Column("corpus", attrgetter("corpus"), left=True, names=True),
+        Column("arm", attrgetter("arm"), left=True, names=True),
+        Column(first.split, _mean),
+        Column(heading, _delta, left=True, first=1),
+        drawn_column(own, first.metric).about(_own_or_base),
+    ]
+
+
+def _own_or_base(row: CorpusRow) -> ArmSummary | Comparison | None:
+    return None if row.own is None else row.own if row.own.is_base else row.own.comparison
+
+
+def _answer(over: Sequence[CorpusRow]) -> Iterator[str]:
+    """What is decided over all corpora, in a sentence."""
+    arms: dict[str, list[str]] = {}  # by verdict
+    for row in over:
+        if row.over:
+            arms.setdefault(row.over.verdict, []).append(row.arm)
+    said = (f"{named(names)} {are(names)} {verdict}" for verdict, names in arms.items())
+    if arms:
+        yield f"Over {over[0].num} corpora, {'; '.join(said)}."
 
 
 def over_corpora_numbers(found: OverCorpora) -> Table:
@@ -120,7 +166,7 @@ def _mean(row: CorpusRow) -> str:
 def _delta(row: CorpusRow) -> str:
     digits = shown.decimals(row.of)
     if row.own is not None:
-        return shown.delta(row.own, row.of.metric, digits)
+        return "base" if row.own.is_base else shown.delta(row.own, row.of.metric, digits)
     return changed(row.of.metric, row.over.delta, row.over.interval, digits) if row.over else NONE
 
 
@@ -150,22 +196,17 @@ def _warnings(found: OverCorpora) -> Iterator[str]:
 
 def _notes(found: OverCorpora) -> Iterator[str]:
     record = found.first.record
-    num_tested = sum(arm.is_tested for arm in found.first.arms)
     if len(record.corpora) < MIN_CLUSTERS:
         yield (
-            f"{len(record.corpora)} corpora do not show how much a "
-            f"difference varies between corpora: from {MIN_CLUSTERS} on, the table has rows over "
-            "all corpora, with verdicts."
+            f"{len(record.corpora)} corpora do not show how much a difference varies between "
+            f"corpora: from {MIN_CLUSTERS} on, there are verdicts over all of them."
         )
     elif len({(s.metric, s.split) for s in found.summaries}) > 1:
-        yield "No rows over all corpora, since their results are in different metrics or splits."
+        yield "No verdict over all corpora: their results are in different metrics or splits."
     else:
         yield (
-            "The rows over all corpora are a paired t over the corpora's mean differences: each "
-            "corpus counts once, however many seeds it has. Their verdicts are Holm-corrected over "
-            f"{counted(num_tested, 'arm')}. The spread is the standard deviation of these means."
+            "Each corpus counts once, however many seeds it has: a paired t over the corpora's "
+            "mean differences, Holm-corrected over the arms. The spread is their standard "
+            "deviation."
         )
-    yield (
-        "Rows of one corpus have intervals and no verdict here: those are in the corpus's own "
-        f"table (ablate table {found.first.record.key})."
-    )
+    yield f"A corpus's own verdicts: ablate table {shlex.quote(found.first.record.key)}"
