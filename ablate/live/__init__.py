@@ -6,7 +6,6 @@ watched.py     what all clients share: pages that are read once, and positions i
 views/         what each page has, as data (`ablate.compare.page.parts`); none of it is HTML
 figures.py     the figures of a page, from those that reports and files have
 deltas.py      what of a figure is new since a position
-asked.py       asks the records, in a process that ends with its query
 render.py      templates -> HTML
 app.py         addresses -> pages, fragments, figures, files
 changes.py     what of a page is new since a position, as its script asks once a second

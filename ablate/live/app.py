@@ -25,10 +25,9 @@ from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
 from ablate.live.parts import Block, Link, Page
 from ablate.live.served import Served
-from ablate.live.views import beside, by_epoch, importance, query, trial
+from ablate.live.views import beside, by_epoch, importance, trial
 from ablate.live.views.index import address
 from ablate.live.watched import Watched
-from ablate.record.mirror.views import VIEWS
 from ablate.store import study_record
 
 MOST_ASKING = 20  # requests for changes at one time, of the 40 threads for all requests
@@ -105,23 +104,6 @@ class Pages:
 
         id = _known(request.path_params["id"], published.ids(), "paper")
         return self._page(published.load(id).title, papers.one(self.served.store, id))
-
-    def query(self, request: Request) -> Response:
-        """The rows of a query."""
-        sql = request.query_params.get("sql", "").strip()
-        forms = {"sql": sql, "views": ", ".join(VIEWS), "examples": query.EXAMPLES}
-        blocks, status = [], 200
-        if sql:
-            try:
-                blocks = query.blocks(sql, query.answer(self.served.workspace, sql))
-            except AblateError as error:
-                blocks, status = [Block("error", "", [], str(error))], 400
-        return self._page("SQL", blocks, status=status, forms=forms, template="query.html")
-
-    def query_picture(self, request: Request) -> Response:
-        """The picture of a query's rows."""
-        rows = query.answer(self.served.workspace, request.query_params.get("sql", ""))
-        return export.written(query.picture(rows), request.path_params["kind"], "query")
 
     def figure(self, request: Request) -> Response:
         """A study's figure: its data as a page draws it, or a file."""
@@ -224,7 +206,7 @@ def make_app(served: Served, mlflow: MLflow, token: str, once: str = "") -> Any:
     """The whole application, behind its gate: a token, and one that works once."""
     pages = Pages(served, mlflow)
 
-    asking, one = asyncio.Semaphore(MOST_ASKING), asyncio.Semaphore(1)
+    asking = asyncio.Semaphore(MOST_ASKING)
 
     def route(path: str, endpoint: Callable[[Request], Response], turns: Any = None) -> Route:
         async def answer(request: Request) -> Response:
@@ -249,8 +231,6 @@ def make_app(served: Served, mlflow: MLflow, token: str, once: str = "") -> Any:
         route(f"/beside/curves.{kinds}", pages.both_curves),
         route("/papers", pages.papers),
         route("/papers/{id:str}", pages.paper),
-        route("/query", pages.query, one),
-        route(f"/query/picture.{kinds}", pages.query_picture, one),
         route(f"/figure/{{key:str}}/{{name:str}}.{kinds}", pages.figure),
         route("/mlflow", pages.to_mlflow),
         route("/static/{name:str}", pages.asset),

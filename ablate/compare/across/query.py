@@ -14,7 +14,7 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ablate.compare import formats
@@ -53,14 +53,6 @@ SHUT = (  # the lock comes last: after it, no setting can be changed
 )
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How long a query may take, and how many rows it may return."""
-
-    seconds: float = MOST_SECONDS
-    rows: int = MOST_ROWS
-
-
 class MirrorDamaged(StoreError):
     """A file of the mirror is damaged: it has to be built again."""
 
@@ -93,29 +85,28 @@ def _closed(db: Any) -> Iterator[None]:
     db.close()
 
 
-def ask(mirror: Mirror, sql: str, limits: Limits | None = None) -> Table:
+def ask(mirror: Mirror, sql: str) -> Table:
     """The result of one SELECT."""
-    limits = limits or Limits(MOST_SECONDS, MOST_ROWS)
     needed = [name for name in views.VIEWS if name in sql.lower()]  # at worst one too many
     with reading(mirror, needed) as db:
         _check(sql)
         try:
             with _from_whole_files(mirror), _out_of_memory():
-                names, rows = _in_time(db, limits, lambda: _fetched(db, sql, limits))
+                names, rows = _in_time(db, lambda: _fetched(db, sql))
         except duckdb().Error as error:
             raise ConfigError(_explained(db, error)) from error
-    if len(rows) > limits.rows:
-        raise ConfigError(f"query: there are more than {limits.rows:,} rows, the limit. {FEWER}")
+    if len(rows) > MOST_ROWS:
+        raise ConfigError(f"query: there are more than {MOST_ROWS:,} rows, the limit. {FEWER}")
     return table_of_values(names, rows)
 
 
-def _fetched(db: Any, sql: str, limits: Limits) -> tuple[list[str], list[tuple[Any, ...]]]:
+def _fetched(db: Any, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     result = db.sql(sql)
     # One more than the limit tells that there are more.
-    return result.columns, _in_utc(result).limit(limits.rows + 1).fetchall()
+    return result.columns, _in_utc(result).limit(MOST_ROWS + 1).fetchall()
 
 
-def _in_time(db: Any, limits: Limits, work: Callable[[], T]) -> T:
+def _in_time(db: Any, work: Callable[[], T]) -> T:
     """Stop a query that would not end.
 
     DuckDB stops between rows, and one function of one row may take minutes. Its thread is then left
@@ -132,12 +123,12 @@ def _in_time(db: Any, limits: Limits, work: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run, daemon=True, name="ablate-query")
     thread.start()
-    thread.join(limits.seconds)
+    thread.join(MOST_SECONDS)
     if thread.is_alive():
         db.interrupt()
         thread.join(GRACE_SECONDS)
         raise (StillRunning if thread.is_alive() else ConfigError)(
-            f"query: stopped after {limits.seconds:g} seconds, the limit. {FEWER}"
+            f"query: stopped after {MOST_SECONDS:g} seconds, the limit. {FEWER}"
         )
     return ended[0]()
 
