@@ -1,9 +1,8 @@
 """What an agent may do over `ablate mcp`: the tools, each of which is a command with its JSON.
 
-A study file is Python. So an agent plans and starts only files that a person shipped or named when
-the server was started, with the contents that they had then, and those that `propose` wrote: from
-data, with the contents that it wrote.
-The ledger is the server's, too: an agent cannot start a new one to be judged more kindly.
+A study file is Python. So an agent plans only files that a person shipped or named when the server
+was started, with the contents that they had then. The ledger is the server's, too: an agent cannot
+start a new one to be judged more kindly.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,14 +32,11 @@ class Tools:
         places: Mapping[str, str],
         files: Sequence[str],
         ledger: str | None,
-        proposals: str,
     ) -> None:
         self._places = places
         # File -> the hash of what it was when the server was started.
         self._named = {path: _hash(path) for path in (Path(file).resolve() for file in files)}
         self._ledger = ledger
-        self._proposals = Path(proposals)
-        self._proposed: dict[Path, str] = {}  # the file -> the hash of what was written
         # Tools run in threads, and commands are made for one at a time.
         self._one_at_a_time = threading.Lock()
 
@@ -55,8 +49,8 @@ class Tools:
 
     @property
     def writing(self) -> tuple[Callable[..., Any], ...]:
-        """The tools that write a file."""
-        return (self.propose, *((self.judge, self.draw_seeds) if self._ledger else ()))
+        """The tools that write the ledger."""
+        return (self.judge, self.draw_seeds) if self._ledger else ()
 
     def status(self, study: str | None = None) -> Answer:
         """Show which trials are done, running, failed and left: of one study, or of all."""
@@ -153,95 +147,24 @@ class Tools:
         with self._one_at_a_time, _errors():
             return draw(self._ledger or "", num)
 
-    def propose(
-        self,
-        name: str,
-        question: str,
-        base: dict[str, Any],
-        arms: dict[str, dict[str, Any]],
-        corpus: str = "grammar",
-        seeds: int = 5,
-        margin: str | None = None,
-    ) -> Answer:
-        """Write a study file from data, check it, and return its plan. Overwrites nothing.
-
-        Args:
-            name: The name of the file: small letters, digits and _.
-            question: What the study asks.
-            base: Field -> value of what all arms share, such as {"backbone": "lstm"}.
-            arms: Arm -> the fields that it changes; the first one is the base arm: {}.
-            corpus: A corpus that `ablate data list` names.
-            seeds: Seeds per arm; from 3 on, differences get a verdict.
-            margin: A difference that does not matter, such as 1%.
-        """
-        from ablate.commands._proposal import proposal
-
-        with _errors():
-            text = proposal(name, question, base, arms, corpus=corpus, seeds=seeds, margin=margin)
-            file = self._written(self._proposals / f"{name}.py", text)
-        try:
-            plan = self.plan(str(file))
-        except Exception:
-            file.unlink()  # an agent may propose studies, and nothing else
-            del self._proposed[file]
-            raise
-        return {"file": str(file), "plan": plan}
-
-    def start(self, study: str, scale: str | None = None, workers: int | None = None) -> Answer:
-        """Start a study, or resume it; follow it with `status` and `table`."""
-        file = self._allowed(study)
-        words = [sys.executable, "-m", "ablate", "study", str(file)]
-        words += _options(scale=scale, workers=workers, **self._places)
-        # Files of one name in two folders have a log each.
-        place = hashlib.sha256(str(file.parent).encode()).hexdigest()[:8]
-        log = Path(f"{file.stem}.{place}.log")
-        log = file.with_suffix(".log") if file in self._proposed else log
-        with log.open("a") as output:
-            # In a session of its own: it outlives the server, and `ablate status` finds it.
-            started = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        threading.Thread(target=started.wait, daemon=True).start()  # leaves no zombie
-        return {"process": started.pid, "log": str(log.resolve()), "study": file.stem}
-
-    def _written(self, file: Path, text: str) -> Path:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with file.open("x", encoding="utf-8") as opened:
-                opened.write(text)
-        except FileExistsError:
-            raise StudyError(
-                f"{file} exists, and is not overwritten. Choose another name."
-            ) from None
-        self._proposed[file.resolve()] = hashlib.sha256(text.encode()).hexdigest()
-        return file.resolve()
-
     def _allowed(self, study: str) -> Path:
         """The file of a study that may be executed; an error for any other."""
         from ablate.study.file import shipped
 
         known, file = shipped(), Path(study).resolve()
-        read = {**self._named, **self._proposed}.get(file)
-        if read is not None and read == _hash(file):
+        if file in self._named and self._named[file] == _hash(file):
             return file
         if study in known:
             return known[study]
         with _errors():
-            if file in self._proposed:
-                raise StudyError(f"{file} was changed after it was proposed. Propose it again.")
             if file in self._named:
                 raise StudyError(
                     f"{file} is not the file that it was when the server was started. A person "
                     "reads it and starts the server again."
                 )
-            names = [*known, *map(str, (*self._named, *self._proposed))]
             raise StudyError(
-                f"{unknown('study', study, names)} Study files are code: a person names them when "
-                "the server is started (ablate mcp FILE), or `propose` writes them."
+                f"{unknown('study', study, [*known, *map(str, self._named)])} Study files are "
+                "code: a person names them when the server is started (ablate mcp FILE)."
             )
 
     def _answer(self, command: str, *words: str | None, **options: Any) -> Any:

@@ -30,13 +30,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ledger", metavar="FILE", help="count every variant that the agent judges, in this file"
     )
-    parser.add_argument(
-        "--proposals",
-        default="proposals",
-        metavar="DIR",
-        help="folder for the studies that the agent proposes (default: proposals)",
-    )
-    parser.add_argument("--allow-run", action="store_true", help="let the agent start studies, too")
     _options.add_locations(parser)
 
 
@@ -49,14 +42,13 @@ def run(options: argparse.Namespace) -> int:
         places={name: value for name, value in places.items() if value is not None},
         files=options.studies,
         ledger=options.ledger,
-        proposals=options.proposals,
     )
-    server(tools, may_run=options.allow_run).run("stdio")
+    server(tools).run("stdio")
     return 0
 
 
-def server(tools: Tools, *, may_run: bool) -> MCPServer:
-    """Return a server of these tools; the tool that starts studies is there only if it may."""
+def server(tools: Tools) -> MCPServer:
+    """Return a server of these tools."""
     try:
         from mcp.server import MCPServer
     except ModuleNotFoundError as error:
@@ -64,7 +56,7 @@ def server(tools: Tools, *, may_run: bool) -> MCPServer:
     made = MCPServer("ablate", instructions=INSTRUCTIONS, log_level="WARNING")
     for tool in tools.reading:
         _add(made, tool, reads=True)
-    for tool in (*tools.writing, *((tools.start,) if may_run else ())):
+    for tool in tools.writing:
         _add(made, tool, reads=False)
     return made
 
