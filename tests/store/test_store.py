@@ -103,12 +103,6 @@ def test_no_key_leaves_the_store(store: Store, key: str):
         store.write(key, b"")
 
 
-def test_damaged_data_is_reported_by_name(store: Store):
-    store.write("trials/x/journal.json", b'{"trial": ')
-    with pytest.raises(StoreError, match=r"trials/x/journal\.json in the store .* is damaged \("):
-        store.read_json("trials/x/journal.json")
-
-
 def test_a_failed_write_is_reported(store: Store):
     store.write("taken", b"a file")
     for call in (store.write, lambda key, data: store.write_json(key, {})):

@@ -12,7 +12,7 @@ import pytest
 from ablate import run, smoke
 from ablate.compare.judged import Judged
 from ablate.config import tasks
-from ablate.errors import AblateError, ConfigError, StudyError
+from ablate.errors import AblateError
 from ablate.store import journal as journals
 from ablate.store import study_record
 from ablate.store.epoch import Epoch
@@ -173,50 +173,6 @@ def changed(hill: Path, old: str, new: str) -> Path:
     return hill
 
 
-def test_the_second_metric_can_decide_and_the_first_be_a_column(hill, workspace):
-    words = 'base_arm="hill",\n    metric="distance", columns=("accuracy",),'
-    summary = run(
-        changed(hill, 'base_arm="hill",', words),
-        "listed",
-        workspace=str(workspace.folder),
-        local=True,
-    )
-    assert summary.metric.name == "distance"
-    assert "accuracy" in markdown(workspace, "hill@listed")
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ('metric="acuracy"', "unknown metric 'acuracy'. Did you mean 'accuracy'?"),
-        ('columns=("distanse",)', "unknown column 'distanse'. Did you mean 'distance'?"),
-    ],
-)
-def test_an_unknown_metric_is_refused_with_the_nearest(hill, workspace, word, message):
-    file = changed(hill, 'base_arm="hill",', f'base_arm="hill", {word},')
-    with pytest.raises(StudyError, match=re.escape(message)) as error:
-        make_plan(load(file), "listed", data=workspace.data)
-    assert str(file) in str(error.value)
-
-
-OTHER = """
-@task("valley", config=HillConfig, metrics=Metric("depth"))
-def descend(run):
-    return {"valid_depth": 1.0, "test_depth": 1.0}
-
-study = """
-
-
-def test_arms_of_two_metrics_are_refused(hill, workspace):
-    hill.write_text(
-        HILL.replace("study = ", OTHER).replace(
-            'Arm("low", {"hill.height": 0.8})', 'Arm("low", {"task": "valley"})'
-        ).replace('changes={"hill.rate": 0.1}', "")
-    )  # fmt: skip
-    with pytest.raises(StudyError, match="report depth, and not accuracy, which decides"):
-        make_plan(load(hill), "listed", data=workspace.data)
-
-
 WRONG_TASKS = {
     ('@task("hill", config=HillConfig', '@task("Hill", config=HillConfig'): "'Hill' is not in sna",
     ("config=HillConfig", "config=3"): "config = 3 is not allowed",
@@ -232,12 +188,6 @@ def test_a_wrong_declaration_names_its_file_and_line(hill, old, new):
         load(changed(hill, old, new))
     assert WRONG_TASKS[old, new] in str(error.value)
     assert re.search(rf'{re.escape(str(hill))}(:|", line )\d+', str(error.value)), error.value
-
-
-def test_a_wrong_setting_of_a_task_is_refused_with_the_nearest(hill, workspace):
-    file = changed(hill, '"hill.height": 0.8', '"hill.hieght": 0.8')
-    with pytest.raises(ConfigError, match="unknown field 'hieght'"):
-        make_plan(load(file), "listed", data=workspace.data)
 
 
 def test_an_edited_function_is_noticed_and_a_new_version_is_run(hill, workspace):
