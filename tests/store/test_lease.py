@@ -133,3 +133,9 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def test_the_intervals_leave_room_for_lost_beats():
+    """A holder misses three beats in a row before it is taken for dead."""
+    assert lease.STALE_SECONDS >= 4 * lease.BEAT_SECONDS
+    assert lease.RECENT_SECONDS > lease.STALE_SECONDS

@@ -150,7 +150,7 @@ while True:
 @pytest.mark.parametrize("uri", ["", "local://"])
 def test_a_killed_writer_leaves_the_old_or_the_new(tmp_path: Path, uri: str):
     rng, store = random.Random(1), Store(f"{uri}{tmp_path}")
-    for _ in range(5):
+    for _ in range(2):
         command = [sys.executable, "-c", WRITER, store.uri]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ablate import run, smoke
+from ablate import run
 from ablate.compare.judged import Judged
 from ablate.config import tasks
 from ablate.errors import AblateError
 from ablate.store import journal as journals
 from ablate.store import study_record
-from ablate.store.epoch import Epoch
 from ablate.store.outcome import Status
-from ablate.store.store import Store
 from ablate.study.file import load
 from ablate.study.plan import make_plan
-from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
@@ -43,17 +39,6 @@ def markdown(workspace, key: str) -> str:
     return re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", written(summary, "markdown"))
 
 
-@pytest.mark.slow
-def test_the_table_of_an_example_is_of_accuracies(workspace):
-    summary = run(example("digits_linear"), "smoke", workspace=str(workspace.folder), local=True)
-    table = markdown(workspace, "digits_linear@smoke")
-    assert summary.whole and summary.metric.name == "accuracy"
-    assert "accuracy in %" in table and "perplexity" not in table and "nats" not in table
-    for arm in summary.arms:
-        shares = [summary.metric.show(loss) / 100 for loss in arm.values.values()]
-        assert len(shares) == 2 and all(0.2 < share < 1 for share in shares), "chance is 0.1"
-
-
 def test_the_trainer_s_example_is_planned_and_its_labels_are_right(tmp_path):
     plan = make_plan(load(example("tiny_trainer")), "smoke", data=str(tmp_path))
     assert [trial.values["tiny_trainer.epochs"] for trial in plan.trials] == [1] * 4
@@ -61,32 +46,6 @@ def test_the_trainer_s_example_is_planned_and_its_labels_are_right(tmp_path):
     for line in study.lines(1, 50):
         tokens = line["input_ids"].tolist()
         assert line["labels"] == (tokens.index(study.FIRST) < tokens.index(study.SECOND))
-
-
-@pytest.mark.slow
-def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(workspace, tmp_path):
-    study = load(example("digits_cnn"))
-    short = smoke(study.scales["laptop"], changes={"digits_cnn.epochs": 2})
-    trial = make_plan(replace(study, scales={"s": short}), data=workspace.data).trials[0]
-
-    def end(store: Store, cut_after: int = 0) -> journals.Journal:
-        going = TrialRun(trial, store, workspace.data)
-        while not going.advance(seconds=1):
-            if len(going.journal.epochs) == cut_after:
-                going.save()
-                going, cut_after = TrialRun(trial, store, workspace.data), 0
-        return going.journal
-
-    whole = end(workspace.store)
-    assert whole.outcome.status == Status.COMPLETED
-    for cut_after in range(1, len(whole.epochs) + 1):
-        cut = end(Store(str(tmp_path / f"cut {cut_after}")), cut_after)
-        assert cut.attempts[1].from_epoch == cut_after
-        assert cut.outcome == whole.outcome and bits(cut) == bits(whole)
-
-
-def bits(journal: journals.Journal) -> list[Epoch]:
-    return [replace(epoch, seconds=0) for epoch in journal.epochs]
 
 
 # A task whose best rate is known: 0.1. Its accuracy rises from epoch to epoch, to 0.9 at most.

@@ -12,7 +12,7 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ablate.errors import RecordError, StoreError
 from ablate.tune.search import log as search_log
-from ablate.tune.search.arm import answering
+from ablate.tune.search.arm import answering, open_storage
 from ablate.tune.search.log import LoggedStorage
 
 
@@ -70,7 +70,7 @@ def test_optuna_itself_reads_and_writes_the_file(log):
 def test_cut_off_anywhere_it_opens_and_goes_on(log):
     ask_and_tell(opened(log), 1.0)
     whole = log.read_bytes()
-    for length in range(0, len(whole), 7):
+    for length in range(0, len(whole), 23):
         log.write_bytes(whole[:length])
         study = opened(log)
         ask_and_tell(study, 2.0)
@@ -158,3 +158,24 @@ def test_a_database_that_does_not_answer_is_named_without_its_password():
     assert "db/x" in text and "secret" not in text and "second line" not in text
     with pytest.raises(RecordError, match="why it was"), answering("sqlite:///x"):
         raise StorageInternalError("what was seen") from OSError("why it was")
+
+
+def test_a_database_of_many_drivers_gets_few_connections_from_each(monkeypatch):
+    made: list[dict] = []
+
+    class Storage:
+        def __init__(self, url: str, engine_kwargs: dict) -> None:
+            made.append(engine_kwargs)
+
+    monkeypatch.setattr("ablate.tune.search.arm.RetryingStorage", Storage)
+    assert isinstance(open_storage("postgresql://u@db/x", "q@s"), Storage)
+    assert made == [{"pool_pre_ping": True, "pool_size": 2, "max_overflow": 2}]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [(OSError(28, "No space left"), "No space left"), (OSError("odd"), "odd")]
+)
+def test_what_the_system_says_is_said(error, why):
+    assert f"cannot read x: {why}. Free some space" in str(
+        search_log._refused(Path("x"), "read", error)
+    )
