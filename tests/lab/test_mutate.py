@@ -3,55 +3,11 @@
 from __future__ import annotations
 
 import ast
-import random
 
 import pytest
 
 from tests.lab import mutate
 from tests.support import places
-
-
-def every(text: str) -> set[str]:
-    made = [mutate.mutant("x.py", text, at, which) for at, which in mutate.spots(ast.parse(text))]
-    assert all(one.text != ast.unparse(ast.parse(text)) for one in made)
-    return {one.after for one in made}
-
-
-@pytest.mark.parametrize(
-    ("text", "changed"),
-    [
-        ("a < b", {"a >= b", "a <= b"}),
-        ("a == b", {"a != b"}),
-        ("a and b", {"a or b"}),
-        ("a + b", {"a - b"}),
-        ("f'{a}' + b", set()),
-        ("a * 2", {"a / 2", "3"}),
-        ("x = y if done else z", {"y if not done else z"}),
-        ("if done:\n    go()", {"if not done:"}),  # one line: `tests/lab/equivalent.txt` has lines
-        ("def f(x=True): ...", {"False"}),
-        ("'text'", set()),
-        ("@dataclass(frozen=True)\nclass A: ...", set()),
-        ("if TYPE_CHECKING:\n    import a", set()),
-        ("print(a, flush=True)", set()),
-        ("zip(a, b, strict=True)", set()),
-    ],
-)
-def test_single_changes(text, changed):
-    assert every(text) == changed
-
-
-def test_a_sample_is_repeated_by_its_seed_and_lies_in_its_folder():
-    one, again, other = (mutate.sample("store", 5, random.Random(seed)) for seed in (1, 1, 2))
-    assert one == again != other
-    assert all(mutant.file.startswith("ablate/store/") for mutant in one)
-
-
-def test_equivalent_changes_are_not_sampled(monkeypatch, tmp_path):
-    (first, *_) = mutate.sample("store", 5, random.Random(1))
-    known = tmp_path / "equivalent.txt"
-    known.write_text(f"# why\n{first.key}  ||  it cannot be seen\n")
-    monkeypatch.setattr(mutate, "EQUIVALENT", known)
-    assert first.key not in {one.key for one in mutate.sample("store", 5, random.Random(1))}
 
 
 @pytest.mark.slow
@@ -66,14 +22,6 @@ def test_what_is_listed_as_equivalent_can_still_be_changed():
             if any(key.startswith(f"{file}: {source}: ") for key in listed):
                 listed.discard(mutate.mutant(file, text, at, which).key)
     assert not listed
-
-
-def test_tests_that_start_ray_run_only_for_what_drives_it():
-    assert "tests/tune/test_watch.py" in mutate.tests_with_ray("ablate/tune/cluster/drive.py")
-    assert mutate.tests_with_ray("ablate/tune/schedule.py") == []
-    tests = mutate.tests_of("tune")
-    assert "tests/tune/test_inherit.py" in tests and "tests/tune/test_watch.py" not in tests
-    assert "tests/commands/test_tasks.py" in mutate.tests_of("compare")
 
 
 @pytest.mark.slow

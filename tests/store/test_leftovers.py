@@ -103,26 +103,3 @@ def test_a_whole_file_is_written_to_a_partial_one(tmp_path, monkeypatch) -> None
     assert seen == [(".partial", b"data", False)]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_long_folder_for_temporary_files_is_not_used_for_rays_sockets(monkeypatch) -> None:
-    import contextlib
-
-    session = pytest.importorskip("ablate.tune.cluster.session")
-    monkeypatch.setenv("RAY_TMPDIR", "/" + "long/" * 30)
-    with contextlib.ExitStack() as stack:
-        folder = session._session_folder(session.Fleet(), stack)
-        assert len(folder) <= session.LONGEST_FOLDER + len("/ablate-ray-") + 8
-        assert os.path.isdir(folder)
-    assert not os.path.exists(folder)
-
-
-def test_the_longest_folder_that_has_room_for_rays_sockets_is_used(monkeypatch, tmp_path) -> None:
-    import contextlib
-
-    session = pytest.importorskip("ablate.tune.cluster.session")
-    monkeypatch.setattr(session, "temporary_folders", lambda: [tmp_path])
-    for longest, used in ((len(str(tmp_path)), True), (len(str(tmp_path)) - 1, False)):
-        monkeypatch.setattr(session, "LONGEST_FOLDER", longest)
-        with contextlib.ExitStack() as stack:
-            assert (session._session_folder(session.Fleet(), stack) is not None) == used

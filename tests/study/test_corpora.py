@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ablate.commands import study as study_command
-from ablate.commands.plan import show_plan
 from ablate.commands.report import report
 from ablate.commands.status import show_status
 from ablate.commands.table import show_table
@@ -20,10 +19,7 @@ from ablate.errors import ConfigError, StudyError, TrialError
 from ablate.lm.data import own
 from ablate.store import study_record
 from ablate.study.designs import table
-from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import make_plan
-from ablate.study.replicate import replicated
-from ablate.study.several import scales_of
 from ablate.study.study import Study
 from ablate.study.words import Arm, Scale, Search
 from ablate.tune import local
@@ -129,20 +125,6 @@ def test_every_corpus_is_planned_and_shown(workspace, texts, tmp_path):
     rows = re.findall(r"^(\w+) +(one|two) .* 0 of 3$", shown, re.M)
     assert rows == [(name, arm) for name in texts for arm in ("one", "two")]
     assert "18 trials: 0 done, 18 left" in shown
-
-
-def test_changes_and_replications_keep_the_corpus_at_the_end_of_their_names(workspace, texts):
-    study, scale = overridden(study_of(*texts), "s", Overrides(seeds=2))
-    each = scales_of(scale, study.scale(scale)[1])
-    assert each == [f"{scale}.{name}" for name in texts] and scale.startswith("s+")
-    changed, one = overridden(study_of(*texts), "s.beta", Overrides(seeds=2))
-    assert one == f"{scale}.beta"
-    assert planned(changed, workspace, one).record == planned(study, workspace, each[1]).record
-    run(study_of(*texts), workspace, "s.beta")
-    again, name = replicated(study_of(*texts), "s.beta", 1, workspace.store)
-    record = planned(again, workspace, name).record
-    assert (record.key, record.one_of) == ("q@s-replicate.beta", "s-replicate")
-    assert {trial.seed for trial in record.trials} == {4, 5, 6}
 
 
 def test_searches_of_another_corpus_have_other_samplers_and_settings_follow_the_corpus(

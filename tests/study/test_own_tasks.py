@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ablate import run, smoke
+from ablate import run
 from ablate.compare.judged import Judged
 from ablate.config import tasks
-from ablate.errors import AblateError, ConfigError, StudyError
+from ablate.errors import AblateError
 from ablate.store import journal as journals
 from ablate.store import study_record
-from ablate.store.epoch import Epoch
 from ablate.store.outcome import Status
-from ablate.store.store import Store
 from ablate.study.file import load
 from ablate.study.plan import make_plan
-from ablate.trial.run import TrialRun
 from tests.support import places
 from tests.support.tables import written
 
@@ -43,17 +39,6 @@ def markdown(workspace, key: str) -> str:
     return re.sub(r" *· *[\d.]+ ?\w+ of training in all", "", written(summary, "markdown"))
 
 
-@pytest.mark.slow
-def test_the_table_of_an_example_is_of_accuracies(workspace):
-    summary = run(example("digits_linear"), "smoke", workspace=str(workspace.folder), local=True)
-    table = markdown(workspace, "digits_linear@smoke")
-    assert summary.whole and summary.metric.name == "accuracy"
-    assert "accuracy in %" in table and "perplexity" not in table and "nats" not in table
-    for arm in summary.arms:
-        shares = [summary.metric.show(loss) / 100 for loss in arm.values.values()]
-        assert len(shares) == 2 and all(0.2 < share < 1 for share in shares), "chance is 0.1"
-
-
 def test_the_trainer_s_example_is_planned_and_its_labels_are_right(tmp_path):
     plan = make_plan(load(example("tiny_trainer")), "smoke", data=str(tmp_path))
     assert [trial.values["tiny_trainer.epochs"] for trial in plan.trials] == [1] * 4
@@ -61,32 +46,6 @@ def test_the_trainer_s_example_is_planned_and_its_labels_are_right(tmp_path):
     for line in study.lines(1, 50):
         tokens = line["input_ids"].tolist()
         assert line["labels"] == (tokens.index(study.FIRST) < tokens.index(study.SECOND))
-
-
-@pytest.mark.slow
-def test_a_network_cut_after_any_epoch_ends_with_the_same_bits(workspace, tmp_path):
-    study = load(example("digits_cnn"))
-    short = smoke(study.scales["laptop"], changes={"digits_cnn.epochs": 2})
-    trial = make_plan(replace(study, scales={"s": short}), data=workspace.data).trials[0]
-
-    def end(store: Store, cut_after: int = 0) -> journals.Journal:
-        going = TrialRun(trial, store, workspace.data)
-        while not going.advance(seconds=1):
-            if len(going.journal.epochs) == cut_after:
-                going.save()
-                going, cut_after = TrialRun(trial, store, workspace.data), 0
-        return going.journal
-
-    whole = end(workspace.store)
-    assert whole.outcome.status == Status.COMPLETED
-    for cut_after in range(1, len(whole.epochs) + 1):
-        cut = end(Store(str(tmp_path / f"cut {cut_after}")), cut_after)
-        assert cut.attempts[1].from_epoch == cut_after
-        assert cut.outcome == whole.outcome and bits(cut) == bits(whole)
-
-
-def bits(journal: journals.Journal) -> list[Epoch]:
-    return [replace(epoch, seconds=0) for epoch in journal.epochs]
 
 
 # A task whose best rate is known: 0.1. Its accuracy rises from epoch to epoch, to 0.9 at most.
@@ -173,50 +132,6 @@ def changed(hill: Path, old: str, new: str) -> Path:
     return hill
 
 
-def test_the_second_metric_can_decide_and_the_first_be_a_column(hill, workspace):
-    words = 'base_arm="hill",\n    metric="distance", columns=("accuracy",),'
-    summary = run(
-        changed(hill, 'base_arm="hill",', words),
-        "listed",
-        workspace=str(workspace.folder),
-        local=True,
-    )
-    assert summary.metric.name == "distance"
-    assert "accuracy" in markdown(workspace, "hill@listed")
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ('metric="acuracy"', "unknown metric 'acuracy'. Did you mean 'accuracy'?"),
-        ('columns=("distanse",)', "unknown column 'distanse'. Did you mean 'distance'?"),
-    ],
-)
-def test_an_unknown_metric_is_refused_with_the_nearest(hill, workspace, word, message):
-    file = changed(hill, 'base_arm="hill",', f'base_arm="hill", {word},')
-    with pytest.raises(StudyError, match=re.escape(message)) as error:
-        make_plan(load(file), "listed", data=workspace.data)
-    assert str(file) in str(error.value)
-
-
-OTHER = """
-@task("valley", config=HillConfig, metrics=Metric("depth"))
-def descend(run):
-    return {"valid_depth": 1.0, "test_depth": 1.0}
-
-study = """
-
-
-def test_arms_of_two_metrics_are_refused(hill, workspace):
-    hill.write_text(
-        HILL.replace("study = ", OTHER).replace(
-            'Arm("low", {"hill.height": 0.8})', 'Arm("low", {"task": "valley"})'
-        ).replace('changes={"hill.rate": 0.1}', "")
-    )  # fmt: skip
-    with pytest.raises(StudyError, match="report depth, and not accuracy, which decides"):
-        make_plan(load(hill), "listed", data=workspace.data)
-
-
 WRONG_TASKS = {
     ('@task("hill", config=HillConfig', '@task("Hill", config=HillConfig'): "'Hill' is not in sna",
     ("config=HillConfig", "config=3"): "config = 3 is not allowed",
@@ -232,12 +147,6 @@ def test_a_wrong_declaration_names_its_file_and_line(hill, old, new):
         load(changed(hill, old, new))
     assert WRONG_TASKS[old, new] in str(error.value)
     assert re.search(rf'{re.escape(str(hill))}(:|", line )\d+', str(error.value)), error.value
-
-
-def test_a_wrong_setting_of_a_task_is_refused_with_the_nearest(hill, workspace):
-    file = changed(hill, '"hill.height": 0.8', '"hill.hieght": 0.8')
-    with pytest.raises(ConfigError, match="unknown field 'hieght'"):
-        make_plan(load(file), "listed", data=workspace.data)
 
 
 def test_an_edited_function_is_noticed_and_a_new_version_is_run(hill, workspace):

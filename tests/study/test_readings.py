@@ -137,11 +137,6 @@ def test_a_quoted_rhn_has_the_depth_at_which_its_authors_have_its_numbers(study)
     assert seen == {"doc_comparison": 2, "iog": 1, "tying_table2": 1}[study]
 
 
-def test_the_rhn_of_2016_is_said_to_run_the_recipe_of_2017():
-    text = " ".join((STUDIES / "tying_table2.py").read_text(encoding="utf-8").split())
-    assert "the recipe of 2017 at depth 8, untied, for which its authors have 71.2 / 68.5" in text
-
-
 def of(cell: papers.Cell, arm: Arm) -> bool:
     return (cell.model, cell.variant) == arm.published and cell.metric == "ppl"
 
@@ -188,15 +183,6 @@ def test_the_rerun_mos_differs_from_doc_in_head_and_penalty():
     assert only_one_has - {"head"} == {"regularizer.mixture_balance"}
 
 
-@pytest.mark.parametrize("name", ["oliva2021dual_table1", "oliva2021dual_table3_4"])
-def test_the_contradiction_about_capitals_is_recorded(name):
-    """002: Section 3.1 keeps WikiText-2's capitals; its parameter counts do not
-    (`test_parameter_counts.py`)."""
-    row = space.load(name)["Lower case"]
-    assert row.at("wikitext-2").domain.value is True
-    assert "section 3.1" in row.source and "28,912" in row.source and "33,278" in row.source
-
-
 def test_dynamic_evaluation_of_002_uses_the_validation_text_too():
     """A search uses validation, before which no text is read."""
     field = "evaluator.dynamic.through_valid"
@@ -240,14 +226,6 @@ def test_what_is_tuned_of_dynamic_evaluation_differs_in_nothing_else():
     assert found["evaluator.dynamic.through_valid"] is True
 
 
-@pytest.mark.parametrize("name", ["oliva2021dual_table3_4", "oliva2021dual_text4_2"])
-def test_masks_of_002_are_said_to_be_held_over_the_window(name):
-    result = space.load(name)
-    for row in ("Rec. input Drop.", "Rec. Drop.", "Rec. internal Drop.", "Rec. output Drop."):
-        assert result[row].field.startswith("regularizer.variational_dropout.")  # which holds them
-        assert "ours: one mask for all steps of a window" in result[row].note
-
-
 def test_an_arm_is_judged_by_the_average_over_masks():
     """001, Section 4 defines the masked model's P so; the mean network is our reading."""
     study = load(STUDIES / "irlm_ptb.py")
@@ -282,26 +260,3 @@ def test_both_readings_of_a_row_of_l_have_an_arm():
     literal = "beta 1, tau 10, rows are units"
     assert result.pop(literal) == (True, "unit")
     assert set(result.values()) == {(True, "word")}
-
-
-# What a file says of a paper, and what it said before.
-SAYS = (
-    ("studies/doc_reranking.py", "Section 7 says nothing of such a weight", "the paper does so"),
-    (
-        "ablate/lm/components/evaluator/rerank.py",
-        "the paper says nothing of the parser's own score",
-        "",
-    ),
-    ("ablate/lm/components/regularizer/l1.py", "(Pachitariu & Sahani 2013, Table 2)", "Section 4"),
-    ("ablate/lm/parsing/bracketing.py", "COLLINS.prm names TOP alone", "TOP and S1"),
-    ("studies/irlm_caches.py", "up to 50 (Figure 1)", "Section 4"),
-    ("studies/irlm_linear.py", "of which 20% were above 0.9", "We know no numbers"),
-    ("studies/dual_search.py", "follow the validation text before test, tuned or not", ""),
-)
-
-
-@pytest.mark.parametrize(("file", "now", "before"), SAYS, ids=[file for file, *_ in SAYS])
-def test_a_file_says_of_a_paper_what_its_text_has(file, now, before):
-    text = " ".join((places.ROOT / file).read_text(encoding="utf-8").split())
-    assert now in text
-    assert not before or before not in text

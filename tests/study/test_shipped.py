@@ -1,14 +1,12 @@
 """The shipped studies: every one plans at every scale, runs in seconds, and is the paper's in size.
 
-`make test-paper` goes further (`tests/lab/paper_scale.py`).
+`make test-paper` goes further (`tests/lab/paper_scale.py`): it trains every arm.
 """
 
 from __future__ import annotations
 
 import ast
-import os
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,11 +20,11 @@ from ablate.lm.data.texts import BUILT_IN
 from ablate.lm.model.assemble import count_parameters
 from ablate.lm.sections import CorpusConfig
 from ablate.space import space
-from ablate.store import journal as journals
 from ablate.store.replication import MIN_SEARCHES
 from ablate.study.arms import arm_values
 from ablate.study.chains import chains
 from ablate.study.file import load
+from ablate.study.overrides import Overrides, overridden
 from ablate.study.plan import Plan, make_plan
 from ablate.study.several import scales_of, single_scales
 from ablate.study.study import Study
@@ -195,16 +193,16 @@ SHORTER = {"doc_reranking": {"evaluator.rerank.num_candidates": 5}}
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_pages", "without_mlflow")
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
-def test_a_study_runs_from_its_file_as_shipped(file, workspace):
-    """With one seed: that seeds are paired is tested elsewhere."""
+def test_a_study_runs_from_its_file(file, workspace):
+    """Of its arms the base and the last one, with one seed: contracts train every technique."""
     study = load(file)
     assert "smoke" in study.scales, "every study has a scale that shows in seconds that it runs"
     smoke = study.scales["smoke"]
     assert smoke.corpus in BUILT_IN, "and needs no text for it"
-    changes = {**smoke.changes, **SHORTER.get(file.stem, {})}
-    smoke = replace(smoke, seeds=1, changes=changes)
-    study = replace(study, scales={**study.scales, "smoke": smoke})
-    for scale in scales_of("smoke", smoke):
+    names = [arm.name for arm in study.design.arms if arm.name in (smoke.arms or [arm.name])]
+    changes = Overrides(seeds=1, arms=(names[-1],), values=SHORTER.get(file.stem, {}))
+    study, fewer = overridden(study, "smoke", changes)
+    for scale in scales_of(fewer, study.scales[fewer])[:2]:
         summary = run(study, scale, workspace=str(workspace.folder), local=True)
         result = {arm.name: len(arm.values) for arm in summary.arms}
         assert all(result.values()), result
@@ -231,26 +229,6 @@ def test_the_plan_counts_every_search_and_its_confirmations(workspace):
     text = " ".join(show_plan(str(FOLDER / "iog_tuned_base.py"), "laptop", workspace).split())
     assert "each arm is tuned first: 3 searches of 8 trials" in text
     assert f"0 done, up to {2 * 3 * (8 + 3) + 3 * 3} left" in text
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_over_ray_a_study_finds_what_it_finds_without(workspace, tmp_path, monkeypatch):
-    """Except arms that are searched: suggestions depend on the order in which trials end."""
-    pytest.importorskip("ray")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)  # a Ray of our own
-    file = FOLDER / "dual_search.py"
-    over_ray = run(file, "smoke", workspace=str(workspace.folder), workers=2)
-    without = run(file, "smoke", workspace=str(tmp_path / "without"), local=True)
-    assert over_ray.whole and without.whole
-    searched = {search.arm for search in over_ray.record.searches}
-    assert searched == {"dynamic, tuned"}
-    for ours, theirs in zip(over_ray.arms, without.arms, strict=True):
-        assert (ours.name, len(ours.values)) == (theirs.name, len(theirs.values))
-        assert ours.values and (ours.values == theirs.values or ours.name in searched)
-    tried = journals.read_all(workspace.store, over_ray.record.trial_ids()).values()
-    processes = {attempt.pid for journal in tried for attempt in journal.attempts}
-    assert processes and os.getpid() not in processes
 
 
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,17 +14,11 @@ import pytest
 
 pytest.importorskip("ray")
 
-from ray.air.execution import FixedResourceManager
-from ray.air.execution._internal import TrackedActor
-from ray.exceptions import OutOfMemoryError, RayActorError
 
-from ablate.errors import StoreError, TrialError
+from ablate.errors import StoreError
 from ablate.store.epoch import Epoch
-from ablate.store.outcome import is_its_own
 from ablate.tune.cluster import drive as cluster
-from ablate.tune.cluster import roles as ray_adaptors
-from ablate.tune.cluster import session as ray_session
-from ablate.tune.cluster.ray_private import NO_AGENT, Actors, own_processes
+from ablate.tune.cluster.ray_private import NO_AGENT, own_processes
 from tests.support.lab import children
 
 pytestmark = pytest.mark.cluster
@@ -295,39 +288,3 @@ def test_an_error_of_the_schedule_comes_out_as_it_is(fleet: cluster.Fleet, tmp_p
     plan.on_progress = fails
     with pytest.raises(StoreError, match="the disk is full"):
         run(plan, fleet, tmp_path)
-
-
-def test_a_worker_out_of_memory_is_one_more_that_died() -> None:
-    seen: list[Exception] = []
-    actor = TrackedActor(7, on_error=lambda actor, error: seen.append(error))
-    task = SimpleNamespace(_tracked_actor=actor, _on_error=None)
-    actors = Actors(resource_manager=FixedResourceManager({"CPU": 1}))
-    actors._cleanup_actor = lambda tracked_actor: None
-    text = "killed; see RAY_memory_usage_threshold"
-    actors._actor_task_failed(task, OutOfMemoryError(text))
-    assert isinstance(seen[0], RayActorError)
-    assert "ran out of memory" in ray_adaptors.cause(seen[0])
-    assert not is_its_own(ray_adaptors.cause(seen[0]))
-
-
-def test_an_actor_of_a_drained_host_is_restarted_and_not_counted() -> None:
-    plan = Plan()
-    drive = ray_adaptors.Drive(plan, lambda trial: {}, 1)  # type: ignore[arg-type]
-    trial = SimpleNamespace(trial_id="t", max_failures=0)
-    drive.died(trial, RayActorError(preempted=True))  # type: ignore[arg-type]
-    assert (trial.max_failures, plan.deaths["t"]) == (ray_adaptors.FOR_EVER, 0)
-    drive.died(trial, RayActorError())  # type: ignore[arg-type]
-    assert (trial.max_failures, plan.deaths["t"]) == (ray_adaptors.FOR_EVER, 1)
-    for _ in range(RETRIES):
-        drive.died(trial, RayActorError())  # type: ignore[arg-type]
-    assert trial.max_failures == 0
-
-
-def test_nobody_at_the_address_is_said_at_once() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-        with pytest.raises(TrialError, match=rf"no Ray answers at {address}.*--local"):
-            ray_session.check_address(address)
-    with pytest.raises(TrialError, match="Ray Client"):
-        ray_session.check_address("ray://127.0.0.1:10001")

@@ -199,7 +199,7 @@ def finish(trial, schedule, workspace) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_after", [3, 5, 6, 9, 11])
+@pytest.mark.parametrize("killed_after", [5, 9])
 def test_a_synchronous_heir_repeats_exactly_whatever_was_killed(
     workspace, space, undisturbed, killed_after
 ):
@@ -217,15 +217,12 @@ class Killed(BaseException):
     """As if the process had been killed here."""
 
 
-@pytest.mark.parametrize("killed_at", [6, 8])
-def test_an_heir_killed_while_it_asks_repeats_exactly(
-    workspace, space, undisturbed, monkeypatch, killed_at
-):
+def test_an_heir_killed_while_it_asks_repeats_exactly(workspace, space, undisturbed, monkeypatch):
     ask, suggested = ArmSearch._ask_one, []
 
     def dies(search):
         suggested.append(ask(search))
-        if len(suggested) == killed_at:
+        if len(suggested) == 8:
             raise Killed
         return suggested[-1]
 

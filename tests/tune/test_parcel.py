@@ -63,15 +63,6 @@ def test_the_same_code_is_the_same_parcel(tmp_path: Path) -> None:
     assert len(times) == 1
 
 
-def test_too_much_to_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcel, "MOST_FILES", 2)
-    _write(tmp_path / "mine", "a.py", "b.py", "c.py")
-    with pytest.raises(StudyError, match="into a separate folder"):
-        parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "out")
-    monkeypatch.setattr(parcel, "MOST_FILES", 3)
-    parcel.pack(str(tmp_path / "mine" / "a.py"), (), tmp_path / "all")
-
-
 def test_as_many_files_as_the_message_says_may_travel(tmp_path: Path, monkeypatch) -> None:
     _write(tmp_path / "mine", "a.py")
     study = tmp_path / "mine" / "a.py"

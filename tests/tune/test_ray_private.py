@@ -83,21 +83,6 @@ def test_no_other_file_uses_a_private_name_of_ray():
     assert {str(path): names for path in FILES if (names := used(path.read_text()))} == {}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from ray._private import node",
-        "import ray.tune.execution.tune_controller",
-        "from ray.air.execution._internal import RayActorManager",
-        "ray._private.worker",
-        "ray.init(_temp_dir='x')",
-        "controller._actor_cache.clear()",
-    ],
-)
-def test_such_a_use_is_found(text):
-    assert used(text)
-
-
 def test_every_private_name_in_the_file_has_a_reason():
     tree = ast.parse(HOME.read_text())
     own = {"_drive", "_refused"}

@@ -76,15 +76,6 @@ def test_it_waits_longer_and_longer_and_returns_what_comes_at_last(clock):
     assert clock.slept == [0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0]
 
 
-def test_it_gives_up_with_the_database_s_own_error(clock):
-    def call():
-        raise failed(OperationalError)
-
-    with pytest.raises(OperationalError):
-        with_retries(call, patience=10)
-    assert 10 < clock.now <= 15
-
-
 def test_what_is_no_matter_of_the_connection_is_raised_at_once(clock):
     def call():
         raise failed(ProgrammingError)

@@ -6,12 +6,11 @@ import itertools
 import math
 
 import pytest
-from optuna.trial import TrialState
 
 from ablate.store.outcome import Status
 from benchmarks import search
 from benchmarks.search_curves import EPOCHS, LEVELS, Curve, Table
-from benchmarks.search_replay import Ours, Replay, Stock, replay
+from benchmarks.search_replay import Ours, Replay, replay
 
 RATE = "optimizer.learning_rate"
 REST = {field: levels[0] for field, levels in LEVELS.items() if field != RATE}
@@ -124,29 +123,6 @@ def test_ours_stops_what_is_not_in_the_best_third_of_its_rung():
             assert goes_on == (loss <= promoted[-1])
     ends = [len(losses) for losses, _ in spied.results.values()]
     assert set(ends) == {1, 3, EPOCHS}
-
-
-@pytest.mark.parametrize(
-    ("made", "state"), [(Ours, TrialState.PRUNED), (Stock, TrialState.COMPLETE)]
-)
-def test_what_was_stopped_is_told_as_each_of_them_tells_it(made, state):
-    strategy = made(1)
-    spied = Spied(strategy)
-    replay(spied, every_rate(), trials=25)
-    study = strategy.search.study if made is Ours else strategy.search._ot_study
-    trials = study.get_trials(deepcopy=False)
-    known = [trial for trial in trials if trial.state != TrialState.FAIL]  # refused as repeats
-    for trial, (losses, status) in zip(known, spied.results.values(), strict=True):
-        assert trial.state == (TrialState.COMPLETE if status == Status.COMPLETED else state)
-        assert trial.value == pytest.approx(losses[-1])
-    assert Status.PRUNED in {status for _, status in spied.results.values()}
-
-
-def test_random_search_runs_every_trial_to_its_end():
-    done = replay(Ours(3, "random", None), every_rate(), trials=12)
-    assert done.updates == 12 * EPOCHS * 10
-    again = replay(Ours(3, "random", None), every_rate(), trials=12)
-    assert done == again
 
 
 def test_shares_are_of_random_search_with_the_same_seed():

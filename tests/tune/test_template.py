@@ -129,10 +129,15 @@ def test_only_its_user_reaches_a_template(socket):
 
 
 def test_a_file_beside_the_study_is_taken_for_no_module(asked, before, tmp_path, monkeypatch):
+    """And a template that dies is done without."""
     (tmp_path / "pandas.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)
     with template.started({**before, **ENV}) as made:
         assert made is not None and told(asked(at=made.path))["imported"]
+        (tmp_path / "pandas.py").unlink()
+        made.stop()
+        process = asked(at=made.path)
+        assert told(process)["pid"] == process.pid
 
 
 def test_no_two_workers_draw_the_same_random_numbers(asked):
@@ -170,14 +175,6 @@ def test_without_a_template_that_fits_a_worker_starts_by_itself(asked, arguments
     assert said["pid"] == process.pid and not said["imported"]
     assert said["arguments"] == arguments
     assert process.wait(30) == 0
-
-
-def test_a_template_that_dies_is_done_without(asked):
-    with template.started(ENV) as made:
-        assert made is not None
-        made.stop()
-        process = asked(at=made.path)
-        assert told(process)["pid"] == process.pid
 
 
 DRIVER = """

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,71 +85,6 @@ def test_a_part_of_ray_dies_and_ray_is_started_again(tmp_path, monkeypatch) -> N
     assert list((tmp_path / "tmp").iterdir()) == []
     loopback = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
     assert plan.listening and set(plan.listening) <= loopback
-
-
-@pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """A cluster that this process has joined: a raylet's socket and a GCS's port."""
-    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(watch, "OURS_SECONDS", 0.0)
-    with socket.socket(socket.AF_UNIX) as raylet, socket.socket() as gcs:
-        raylet.bind(path := str(tmp_path / "raylet"))
-        gcs.bind(("127.0.0.1", 0))
-        port = gcs.getsockname()[1]
-        node = SimpleNamespace(
-            all_processes={}, raylet_socket_name=path, gcs_address=f"127.0.0.1:{port}"
-        )
-        monkeypatch.setattr(worker, "_global_node", node)
-        raylet.listen()
-        gcs.listen()
-        yield SimpleNamespace(raylet=raylet, gcs=gcs)
-
-
-@pytest.mark.parametrize("ours", [False, True])
-@pytest.mark.parametrize("part", ["raylet", "gcs"])
-def test_a_part_that_does_not_answer(elsewhere, part, ours) -> None:
-    if ours:
-        worker._global_node.all_processes["gcs_server"] = []
-    looking = watch.Watch(print, "resume with: x")
-    assert looking._given_up() is None
-    getattr(elsewhere, part).close()
-    died = looking._given_up()
-    assert died is not None and died.ours == ours
-    assert f"Ray's {part}".lower() in str(died).lower() and "has not answered for" in str(died)
-
-
-def test_a_gcs_of_ours_is_not_waited_for_longer(elsewhere, monkeypatch) -> None:
-    monkeypatch.setenv(watch.RECONNECT, "300")
-    worker._global_node.all_processes["gcs_server"] = []
-    elsewhere.gcs.close()
-    assert watch.Watch(print, "")._given_up() is not None
-
-
-def test_a_gcs_may_come_back_as_long_as_ray_waits_for_it(elsewhere, monkeypatch) -> None:
-    monkeypatch.setenv(watch.RECONNECT, "300")
-    notes: list[str] = []
-    looking = watch.Watch(notes.append, "")
-    elsewhere.gcs.close()
-    assert looking._given_up() is None and looking._given_up() is None
-    assert len(notes) == 1 and "does not answer; waiting 300 s" in notes[0]
-    elsewhere.raylet.close()  # Ray never waits for a raylet
-    assert "raylet" in str(looking._given_up())
-
-
-@pytest.mark.parametrize("ours", [True, False])
-def test_a_ray_that_cannot_be_started_again_is_an_error_that_says_so(monkeypatch, ours) -> None:
-    """One that keeps dying, or one that this driver has not started."""
-    runs: list[int] = []
-
-    def dies(drive: Any, fleet: Any) -> None:
-        runs.append(1)
-        raise watch.RayDied("Ray's raylet died", ours)
-
-    monkeypatch.setattr(cluster, "_run_once", dies)
-    plan = Killing(kill={})
-    with pytest.raises(TrialError, match=r"^Ray's raylet died\. resume with: x$"):
-        cluster.run(plan, cluster.Fleet(advice="resume with: x"), lambda trial: {})
-    assert len(runs) == (cluster.MOST_DEATHS + 1 if ours else 1)
 
 
 @pytest.mark.parametrize(

@@ -86,14 +86,6 @@ def test_a_trial_that_another_worker_keeps_writing_is_an_error(warm):
     }
 
 
-def test_the_last_line_of_rays_message_says_why_a_worker_died():
-    roles = pytest.importorskip("ablate.tune.cluster.roles")
-    text = "The actor died.\n\tpid: 7\n\tip: 10.0.0.1\nIt was ended. Some common causes include: x"
-    assert roles.cause(RuntimeError(text)) == (
-        "the worker process (pid 7 on 10.0.0.1) died: It was ended."
-    )
-
-
 def test_a_host_that_does_not_see_the_store_says_so(tmp_path):
     trial = Trial(id="t" * 16, values={}, seed=1, corpus_digest="", runner="stand_in")
     order = {"trial": trial.to_plain(), "store": str(tmp_path), "data": "x", "study": "q@s"}

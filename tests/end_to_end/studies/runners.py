@@ -1,7 +1,5 @@
 """Tasks that train nothing and can be interrupted, or that go wrong."""
 
-import torch
-
 from ablate.config.resolve import resolve
 from ablate.config.tasks import RUNNERS
 from ablate.trial.stand_in import Slow, StandIn
@@ -22,15 +20,6 @@ class SlowlySloping(Sloping, Slow):
     SECONDS = 0.1
 
 
-class Hungry(StandIn):
-    """Wants more memory than there is, on its second epoch; seed 2 only."""
-
-    def advance(self, seconds):
-        if self.epoch == 1 and self.trial.seed == 2:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-        return super().advance(seconds)
-
-
 class Broken(StandIn):
     """Diverges on its second epoch; seed 2 only."""
 
@@ -44,6 +33,5 @@ class Broken(StandIn):
 RUNNERS |= {
     "sloping": "runners:Sloping",
     "slowly_sloping": "runners:SlowlySloping",
-    "hungry": "runners:Hungry",
     "broken": "runners:Broken",
 }

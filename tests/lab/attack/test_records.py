@@ -42,26 +42,6 @@ def test_a_study_s_field_of_another_type_is_named(place, field, monkeypatch):
     _is_refused(place, store, monkeypatch, key, said)
 
 
-ROWS = {
-    "attempts": ([{"versions": "1.0"}], "attempts[0].versions is a text, and must be a mapping"),
-    "epochs": ([{"epoch": "1"}], "epochs[0].epoch is a text, and must be a whole number"),
-    "config": ("x", "config is a text, and must be a mapping"),
-    "outcome": ({"status": "completed", "metrics": "x"}, "outcome.metrics is a text, and must be"),
-    "trial": ("x", "trial is a text, and must be a mapping"),
-}
-
-
-@pytest.mark.parametrize("part", ROWS)
-def test_a_journal_s_part_of_another_type_is_named(place, part, monkeypatch):
-    value, said = ROWS[part]
-    store = place.restore()
-    study = store.read_json(f"studies/{records.STUDY}/study.json") or {}
-    key = f"trials/{study['trials'][0]['id']}/journal.json"
-    store.write_json(key, {**(store.read_json(key) or {}), part: value})
-    reading = ("table", "publish", "query")  # status only counts how trials ended
-    _is_refused(place, store, monkeypatch, key, said, reading)
-
-
 def _is_refused(
     place,
     store: Store,

