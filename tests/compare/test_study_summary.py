@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
 import ablate
@@ -57,14 +56,6 @@ def test_its_frame_has_every_number_unrounded(summary, monkeypatch):
     assert values["arm"] == list(frame["arm"]) and how == {"infer_schema_length": None}
     with pytest.raises(ConfigError, match=r"unknown library 'panda'. Did you mean 'pandas'"):
         summary.to_frame("panda")
-
-
-def test_its_plots_are_figures_of_plotly(summary):
-    figure = summary.plot()
-    assert isinstance(figure, go.Figure) and "from that of base" in str(figure.layout)
-    assert figure.layout.paper_bgcolor == "#ffffff", "its black text is read in a dark notebook too"
-    with pytest.raises(ConfigError, match=r"nothing to draw as search; it needs a search"):
-        summary.plot("search")
 
 
 def test_the_best_arm_is_the_one_that_the_table_marks(summary, by_hand):

@@ -153,12 +153,6 @@ def test_the_forms_say_the_same(mirror):
     assert query.written(answer, "text").splitlines()[-1] == "(3 rows)"
 
 
-def test_json_has_a_word_for_everything(mirror):
-    sql = "SELECT 'nan'::DOUBLE AS n, 'inf'::DOUBLE AS i, NULL AS none, TIMESTAMP '2026-01-02' AS t"
-    (row,) = json.loads(query.written(query.ask(mirror, sql), "json"))
-    assert row == {"n": "nan", "i": "inf", "none": None, "t": "2026-01-02T00:00:00"}
-
-
 def test_times_with_a_zone_need_no_further_package(mirror, monkeypatch):
     monkeypatch.setitem(sys.modules, "pytz", None)  # as where it is not installed
     sql = "SELECT seed, now() AS a, [now()] AS a, sum(seed) OVER () FROM trials ORDER BY seed DESC"
@@ -215,22 +209,6 @@ def test_a_function_that_duckdb_does_not_stop_is_left_behind(mirror, monkeypatch
     for thread in threading.enumerate():
         if thread.name == "ablate-query":
             thread.join()
-
-
-def test_a_statement_that_has_no_name_is_refused(mirror):
-    with pytest.raises(ConfigError, match="That statement is refused"):
-        query.ask(mirror, "UPDATE EXTENSIONS")
-
-
-def test_every_type_of_duckdb_is_shown(mirror):
-    """Times with a zone need pytz, which is no dependency."""
-    answer = query.ask(mirror, "SELECT * FROM test_all_types()")
-    assert len(answer.rows) == 3 and len(answer.headings) > 40
-
-
-def test_a_query_may_return_as_many_rows_as_the_limit(mirror, monkeypatch):
-    monkeypatch.setattr(query, "MOST_ROWS", 100)
-    assert len(query.ask(mirror, "SELECT range FROM range(100)").rows) == 100
 
 
 ENDS = """
