@@ -173,12 +173,6 @@ def test_a_named_file_is_executed_as_it_was_at_launch(tmp_path: Path):
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("num", [0, 10**9])
-def test_so_many_seeds_are_refused(tools: Tools, tmp_path: Path, num: int):
-    assert "Expected: 1 to 1000" in called(tools, "draw_seeds", num=num)
-    assert not (tmp_path / "ledger.jsonl").exists()
-
-
 def test_what_is_started_ends_without_a_zombie_and_has_a_log_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

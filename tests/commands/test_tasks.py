@@ -129,13 +129,6 @@ def test_no_word_of_language_models(coin, printed, command):
     assert text and not FOREIGN.findall(text), FOREIGN.findall(text)
 
 
-def test_a_name_of_several_scales_is_refused_with_the_names_to_say(coin, capsys):
-    assert cli.main(["status", "coin", "--workspace", str(coin / "w")]) == 2
-    said = capsys.readouterr().err
-    assert "the study 'coin' was run at several scales: laptop, tuned. " in said
-    assert "Say coin@laptop or coin@tuned." in said
-
-
 def test_a_study_is_resumed_from_where_it_was_started(printed, monkeypatch, tmp_path):
     here = os.getcwd()
 
@@ -221,41 +214,6 @@ def test_a_space_that_passes_its_check_says_so(coin, capsys):
     assert "Checked" not in capsys.readouterr().out
 
 
-def test_its_pairs_are_in_its_metric(printed):
-    text = " ".join(printed("compare", "--except", "coin.bent").split())
-    assert "valid heads in %, higher is better" in text
-    assert re.search(r"\+19\.00 .*\d \d (of \w+ )?undecided", text), text
-    assert "undecided (no spread)" in text
-
-
-def test_its_numbers_are_columns(printed):
-    query = 'SELECT arm, round(test_heads, 4), round(train_heads, 4), "coin.rate" FROM trials'
-    where = "WHERE scale = 'laptop' AND seed = 1 AND arm = 'bent'"
-    rows = printed("query", f"{query} {where}", "--format", "csv").splitlines()
-    assert rows[1:] == ["bent,0.661,0.3305,0.1"]
-    query = "SELECT metric, round(mean, 4), corpus, level, ppl FROM arms"
-    where = "WHERE scale = 'laptop' AND arm = 'bent' AND split = 'test'"
-    rows = printed("query", f"{query} {where}", "--format", "csv").splitlines()
-    assert rows[1:] == ["heads,66.2,,,"]
-
-
-def test_its_record_for_mlflow_says_what_judges_it(coin):
-    from ablate.record import runs
-    from ablate.store import study_record
-
-    record = study_record.read(open_workspace(str(coin / "w")).store, "coin@laptop")
-    assert "corpus" not in runs.note(record, "")
-    run = runs.study_run(record, runs.StudyStatus.FINISHED, 0, {}, "", {})
-    assert '"name": "heads"' in run.tags["judged_by"]
-    assert not {"corpus", "level"} & {*run.params}
-
-
-def test_a_repeated_trial_says_which_bits_agree(coin, printed):
-    text = printed("rerun", trial_ids(coin)[0])
-    assert "epoch 1: train_heads 0.2305, valid_heads 0.4149" in text
-    assert text.endswith("every bit agrees: the same numbers\n")
-
-
 def test_a_config_of_it_runs_with_its_code(coin, printed):
     config = coin / "bent.toml"
     config.write_text('task = "coin"\ncoin = { bent = true }\n')
@@ -265,9 +223,3 @@ def test_a_config_of_it_runs_with_its_code(coin, printed):
     assert again.splitlines()[0].partition(":")[0] == text.splitlines()[0].partition(":")[0]
     (trial,) = {line.split()[1].rstrip(":") for line in (text.splitlines()[0],)}
     assert trial in trial_ids(coin)  # the study's own, which is not run again
-
-
-def test_it_has_no_tokens_to_compare(coin, capsys):
-    trials = trial_ids(coin)[:2]
-    assert cli.main(["tokens", *trials, "--workspace", str(coin / "w")]) == 5
-    assert "is of the task 'coin': no text." in capsys.readouterr().err

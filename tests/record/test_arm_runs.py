@@ -137,7 +137,7 @@ def test_a_long_course_is_thinned_and_keeps_its_end(tmp_path) -> None:
     assert len(steps) <= course.MOST and steps[-1] == 499 and steps == sorted(set(steps))
 
 
-@pytest.mark.parametrize("name", ['it\'s "b"', "a\nb", "`c`", "100 %", "日本"])
+@pytest.mark.parametrize("name", ['it\'s "b"', "a\nb `c` 100 % 日本"])
 def test_an_arm_has_any_name(workspace, name) -> None:
     """MLflow's search can quote none that has both kinds of quotes."""
     record = make_study(trials=1)

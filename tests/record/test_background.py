@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
@@ -49,29 +48,6 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@pytest.fixture
-def failing_port() -> Iterator[int]:
-    """A server that answers 500 to everything."""
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    class Failing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_error(500)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Failing)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 def background(
     workspace: Workspace, troubles: list[str], uri: str | None = None
 ) -> BackgroundExport:
@@ -106,10 +82,9 @@ def _steps(workspace: Workspace) -> list[int]:
     return [] if run is None else sorted(step for step, *_ in run["history"].get("valid_ppl", ()))
 
 
-@pytest.mark.parametrize("port", ["closed_port", "failing_port"])
-def test_a_server_that_refuses(workspace, port, request) -> None:
+def test_a_server_that_refuses(workspace, closed_port) -> None:
     troubles: list[str] = []
-    uri = f"http://127.0.0.1:{request.getfixturevalue(port)}"
+    uri = f"http://127.0.0.1:{closed_port}"
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
     start = time.monotonic()
     recorder = background(workspace, troubles, uri=uri)

@@ -114,9 +114,7 @@ def test_a_trial_and_its_study(workspace) -> None:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("completed", "FINISHED"),
         ("pruned", "KILLED"),
-        ("diverged", "FAILED"),
         ("failed", "FAILED"),
         (None, "RUNNING"),
     ],
@@ -188,17 +186,6 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
     assert run["tags"]["status"] == "completed" and run["tags"]["arm"] == "(15,5,0,0)"
     assert run["start"] == 1767312000000  # 2026-01-02T00:00:00Z, not that of the attempt before
     assert not run["tags"].get("reason") and not run["tags"].get("mlflow.note.content")
-
-
-def test_the_run_of_an_evaluation_lasts_as_long_as_it_took(workspace) -> None:
-    journal = make_journal(FIRST, 0)
-    outcome = replace(journal.outcome, seconds=7200.0)
-    write(workspace.store, replace(journal, outcome=outcome))
-    recorder = workspace.export(make_study())
-    recorder.open()
-    recorder.deliver(FIRST)
-    run = trial_runs(workspace.uri)[FIRST]
-    assert (run["start"], run["end"]) == (START, START + 7_200_000)
 
 
 def test_numbers_that_are_none(workspace) -> None:
@@ -332,22 +319,6 @@ def test_a_killed_driver_leaves_no_run_running(workspace) -> None:
     assert {run["status"] for run in on_server(workspace.uri)} == {"KILLED"}
 
 
-def test_a_trial_reused_by_another_study(workspace) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
-    first = workspace.export(make_study())
-    first.open()
-    finish(first)
-    other = make_study("other", 1, searched=(FIRST,))
-    second = workspace.export(other)
-    second.open()
-    finish(second)
-    run = _run(workspace)
-    assert len(trial_runs(workspace.uri)) == 2
-    assert run["experiment"] == "mix@laptop"
-    assert run["tags"]["ablate.also_in.other.laptop"] == "(15,5,0,0)"
-    assert (run["tags"]["study"], run["status"]) == ("mix", "FINISHED")
-
-
 def test_a_settled_trial_is_read_once_until_it_changes(workspace, monkeypatch) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
     write_study(workspace.store, make_study())
@@ -395,16 +366,6 @@ def test_a_running_study_is_left_to_its_driver(workspace) -> None:
     sync(*arguments, running=["mix@laptop"])
     assert set(trial_runs(workspace.uri)) == {FIRST}
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
-
-
-def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    workspace.store.write(journals.key(FIRST), b"{")
-    recorder = workspace.export(make_study())
-    recorder.open()
-    result = finish(recorder)
-    assert result.delivered == 1
-    assert "damaged" in result.refused[FIRST]
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])

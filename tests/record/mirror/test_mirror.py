@@ -185,16 +185,13 @@ def test_a_damaged_journal_is_named(recorded, rows_of):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["trials-*.parquet", "epochs-*.parquet", "seen-*", MANIFEST])
-@pytest.mark.parametrize("how", ["deleted", "cut", "changed", "emptied"])
+@pytest.mark.parametrize("how", ["deleted", "cut"])
 def test_a_damaged_mirror_is_rebuilt_and_says_so(recorded, rows_of, capsys, pattern, how):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     before = rows_of(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs")
     (path,) = files(recorded, pattern)
     data = path.read_bytes()
-    middle = len(data) // 2
-    changed = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
-    new = {"cut": data[:middle], "changed": changed, "emptied": b""}
-    path.unlink() if how == "deleted" else path.write_bytes(new[how])
+    path.unlink() if how == "deleted" else path.write_bytes(data[: len(data) // 2])
     result = ask_records(recorded.workspace, "SELECT count(*) AS n FROM trials", "csv")
     assert result == "n\n1"
     printed = capsys.readouterr().err
@@ -218,15 +215,15 @@ def test_a_bit_that_a_disk_has_changed_is_noticed(recorded, capsys, pattern):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [3, 7])
-def test_what_duckdb_cannot_read_in_a_file_that_was_whole_is_rebuilt(recorded, capsys, step):
+def test_what_duckdb_cannot_read_in_a_file_that_was_whole_is_rebuilt(recorded, capsys):
     """The process has hashed the file before it was damaged."""
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     before = ask_records(recorded.workspace, "SELECT * EXCLUDE run_id FROM trials", "csv")
     mirror = update_mirror(recorded.workspace)
     (path,) = files(recorded, "trials-*.parquet")
     whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) * step // 10] + bytes(len(whole) - len(whole) * step // 10))
+    left = whole[: len(whole) // 3]
+    path.write_bytes(left + bytes(len(whole) - len(left)))
     with pytest.raises(MirrorDamaged, match=f"{path.name} differs"):
         ask(mirror, "SELECT * FROM trials")
     recorded.study("two", {"a": [recorded.trial("t2", CONFIG, seed=2)]})

@@ -33,89 +33,89 @@ def mirror(recorded):
     return update_mirror(recorded.workspace)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "COPY trials TO '{folder}/out.csv'",
-        "COPY (SELECT 1) TO '{folder}/out.parquet' (FORMAT parquet)",
-        "EXPORT DATABASE '{folder}/out'",
-        "ATTACH '{folder}/out.db'",
-        "CREATE TABLE x AS SELECT 1",
-        "CREATE VIEW trials2 AS SELECT 1",
-        "INSERT INTO trials VALUES (1)",
-        "DELETE FROM trials",
-        "UPDATE trials SET seed = 1",
-        "DROP VIEW trials",
-        "WITH x AS (DELETE FROM trials RETURNING *) SELECT * FROM x",
-        "PRAGMA database_list",
-        "SET threads = 1",
-        "SET enable_external_access = true",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "CALL pragma_version()",
-        "SELECT * FROM read_csv('{folder}/secret.csv')",
-        "SELECT * FROM read_text('{folder}/secret.csv')",
-        "SELECT * FROM '{folder}/secret.csv'",
-        "SELECT * FROM glob('{folder}/*')",
-        "SELECT * FROM sniff_csv('{folder}/secret.csv')",
-        "SELECT * FROM read_csv('https://example.org/x.csv')",
-        "SELECT * FROM sql",  # a variable of the Python that asks
-        "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
-        "EXPLAIN CREATE TABLE z AS SELECT 1",
-        "EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE z AS SELECT 1",
-        "explain(analyze) create table z as select 1",
-        "EXPLAIN ANALYZE WITH x AS (SELECT 1) INSERT INTO z SELECT * FROM x",
-        "EXPLAIN ANALYZE /* EXPLAIN */ CREATE TABLE z AS SELECT 1",
-        "EXPLAIN ANALYZE /* /* */ SELECT 1 -- */ */ CREATE TABLE z AS SELECT 1",
-        "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
-        "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
-        "EXPLAIN ANALYZE SET threads = 1",
-        "EXPLAIN ANALYZE SELECT * FROM read_text('{folder}/secret.csv')",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP VIEW trials",
-        "",
-        ";",
-        "-- nothing",
-    ],
+REFUSED = (
+    "COPY trials TO '{folder}/out.csv'",
+    "COPY (SELECT 1) TO '{folder}/out.parquet' (FORMAT parquet)",
+    "EXPORT DATABASE '{folder}/out'",
+    "ATTACH '{folder}/out.db'",
+    "CREATE TABLE x AS SELECT 1",
+    "CREATE VIEW trials2 AS SELECT 1",
+    "INSERT INTO trials VALUES (1)",
+    "DELETE FROM trials",
+    "UPDATE trials SET seed = 1",
+    "DROP VIEW trials",
+    "WITH x AS (DELETE FROM trials RETURNING *) SELECT * FROM x",
+    "PRAGMA database_list",
+    "SET threads = 1",
+    "SET enable_external_access = true",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CALL pragma_version()",
+    "SELECT * FROM read_csv('{folder}/secret.csv')",
+    "SELECT * FROM read_text('{folder}/secret.csv')",
+    "SELECT * FROM '{folder}/secret.csv'",
+    "SELECT * FROM glob('{folder}/*')",
+    "SELECT * FROM sniff_csv('{folder}/secret.csv')",
+    "SELECT * FROM read_csv('https://example.org/x.csv')",
+    "SELECT * FROM sql",  # a variable of the Python that asks
+    "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+    "EXPLAIN CREATE TABLE z AS SELECT 1",
+    "EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE z AS SELECT 1",
+    "explain(analyze) create table z as select 1",
+    "EXPLAIN ANALYZE WITH x AS (SELECT 1) INSERT INTO z SELECT * FROM x",
+    "EXPLAIN ANALYZE /* EXPLAIN */ CREATE TABLE z AS SELECT 1",
+    "EXPLAIN ANALYZE /* /* */ SELECT 1 -- */ */ CREATE TABLE z AS SELECT 1",
+    "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
+    "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+    "EXPLAIN ANALYZE SET threads = 1",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('{folder}/secret.csv')",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP VIEW trials",
+    "",
+    ";",
+    "-- nothing",
 )
-def test_nothing_but_reading(mirror, tmp_path, sql):
+
+
+@pytest.mark.slow
+def test_nothing_but_reading(mirror, tmp_path):
     path = tmp_path / "elsewhere"
     path.mkdir()
     (path / "secret.csv").write_text("a\n1\n")
     before = {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()}
-    with pytest.raises(ConfigError) as refused:
-        query.ask(mirror, sql.format(folder=path))
-    assert len(str(refused.value).splitlines()) == 1
-    assert "Traceback" not in str(refused.value)
-    assert [f.name for f in path.iterdir()] == ["secret.csv"]
-    assert {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()} == before
+    for sql in REFUSED:
+        with pytest.raises(ConfigError) as refused:
+            query.ask(mirror, sql.format(folder=path))
+        assert len(str(refused.value).splitlines()) == 1, sql
+        assert "Traceback" not in str(refused.value)
+        assert [f.name for f in path.iterdir()] == ["secret.csv"], sql
+        assert {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()} == before, sql
+
+
+WRONG = (
+    ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
+    ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
+    ('SELECT "backbone.unit" FROM trials', 'Did you mean "backbone.units"?'),
+    ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
+    ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
+    ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists the columns of a table'),
+    ("SELECT tokens FROM trials", "'tokens' is a column of epochs, and not of"),
+    ("SELECT * FROM trails", "Did you mean 'trials'?"),
+    ("SELECT * FROM zzzzzzz", "Expected one of: trials, epochs, arms, studies, published."),
+    ("SELEC * FROM trials", "syntax error"),
+    ("SELECT count( FROM trials", "syntax error"),
+    ("COPY trials TO 'x'", "changes nothing"),
+    ("SELECT * FROM read_csv('x')", "reads a file or the network"),
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "sql, message",
-    [
-        ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
-        ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
-        ('SELECT "backbone.unit" FROM trials', 'Did you mean "backbone.units"?'),
-        ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
-        ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
-        ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists the columns of a table'),
-        ("SELECT tokens FROM trials", "'tokens' is a column of epochs, and not of"),
-        ("SELECT * FROM trails", "Did you mean 'trials'?"),
-        ("SELECT * FROM zzzzzzz", "Expected one of: trials, epochs, arms, studies, published."),
-        ("SELEC * FROM trials", "syntax error"),
-        ("SELECT count( FROM trials", "syntax error"),
-        ("COPY trials TO 'x'", "changes nothing"),
-        ("SELECT * FROM read_csv('x')", "reads a file or the network"),
-    ],
-)
-def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, message):
+def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys):
     locations = ["--workspace", str(recorded.workspace.folder)]
-    assert cli.main(["query", sql, *locations]) == 2
-    out, err = capsys.readouterr()
-    assert message in err and err.count("\n") == 1 and out == ""
+    for sql, message in WRONG:
+        assert cli.main(["query", sql, *locations]) == 2
+        out, err = capsys.readouterr()
+        assert message in err and err.count("\n") == 1 and out == "", sql
 
 
 def test_what_is_asked_is_answered(mirror):
@@ -124,18 +124,17 @@ def test_what_is_asked_is_answered(mirror):
     assert table.rows == [(0, 4.0), (1, 4.1), (2, 4.2)]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "EXPLAIN SELECT 1",
-        "EXPLAIN ANALYZE SELECT seed FROM trials",
-        "explain (analyze, format json) (SELECT 1);",
-        "-- how?\n EXPLAIN WITH x AS (SELECT 1) SELECT * FROM x",
-        "EXPLAIN FROM trials",
-    ],
+EXPLAINED = (
+    "EXPLAIN SELECT 1",
+    "EXPLAIN ANALYZE SELECT seed FROM trials",
+    "explain (analyze, format json) (SELECT 1);",
+    "-- how?\n EXPLAIN WITH x AS (SELECT 1) SELECT * FROM x",
+    "EXPLAIN FROM trials",
 )
-def test_a_question_may_be_explained(mirror, sql):
-    assert query.ask(mirror, sql).rows
+
+
+def test_a_question_may_be_explained(mirror):
+    assert all(query.ask(mirror, sql).rows for sql in EXPLAINED)
 
 
 def test_the_forms_say_the_same(mirror):
