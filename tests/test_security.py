@@ -170,9 +170,7 @@ def study(name: str = "secretive", **words) -> Study:
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["../out", "a/b", "/tmp/out", "..", ".", "a\\b", "a\0b", ".hidden"]
-)
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "..", "a\\b", "a\0b", ".hidden"])
 def test_no_study_leaves_its_folder(name: str) -> None:
     with pytest.raises(StudyError, match="name"):
         study(name)

@@ -224,13 +224,6 @@ def test_a_store_elsewhere_is_tried(tmp_path):
     assert finding.state == FAIL and "--store" in finding.found
 
 
-def test_a_store_that_nobody_knows_keeps_its_secrets(tmp_path):
-    uri = "ftp://key:hunter2@bucket/path?secret_key=hunter3"
-    finding = one("store", open_workspace(str(tmp_path), store=uri))
-    assert finding.state == FAIL
-    assert "hunter" not in f"{finding}" and "bucket/path" in finding.found
-
-
 @contextlib.contextmanager
 def server(status: int):
     """An HTTP server that always answers with this status, and records the requests."""
@@ -306,10 +299,3 @@ def test_a_database_on_a_server(tmp_path, monkeypatch):
     assert finding.remedy == "pip install 'ablate-studies[cluster]'"
     finding = one("searches", open_workspace(str(tmp_path), searches="mongo://x/y"))
     assert (finding.state, finding.exit_code) == (FAIL, 6)
-
-
-def test_the_cluster_named(workspace):
-    assert one("ray", workspace).state == OK
-    finding = one("ray", workspace, f"127.0.0.1:{closed_port()}")
-    assert (finding.state, finding.exit_code) == (FAIL, 5)
-    assert "refused" in finding.found and "unset RAY_ADDRESS" in finding.found

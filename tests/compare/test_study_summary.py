@@ -9,10 +9,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-import ablate
 from ablate.compare.study_summary import StudySummary
 from ablate.errors import ConfigError, MissingDependency
-from ablate.public import HOMES
 from ablate.store.study_record import SearchRecord
 from tests.support.tables import written
 
@@ -93,10 +91,3 @@ def test_the_best_settings_are_those_of_the_best_search(by_hand):
     best = summary_of(study).best()
     assert best.settings == {"head": "doc", "optimizer.rate": 2.0}
     assert best.reason.endswith("Settings found by the best on validation of its 3 searches.")
-
-
-def test_the_package_lists_its_names_and_compare_is_a_function():
-    public = {name for name in dir(ablate) if not name.startswith("_")}
-    assert public == set(HOMES)
-    with pytest.raises(ConfigError, match="give either studies and papers, or differ="):
-        ablate.compare()

@@ -16,7 +16,6 @@ from scipy import stats
 
 import ablate
 from ablate.cli import main
-from ablate.compare.statistics import anytime
 from ablate.compare.table.advice import Advice, advice
 from ablate.compare.table.notes import cautions
 from ablate.config.metrics import Metric
@@ -218,13 +217,6 @@ def test_planned_looks_are_judged_as_looks():
         ablate.judge(THREE, **ASKED, looks=(5, 3))
 
 
-def test_results_that_were_looked_at_between_planned_looks_are_judged_at_any_time():
-    summary = ablate.judge(THREE, **ASKED, looks=(3, 9))
-    assert not summary.looks.as_planned
-    deltas = summary.arm("wide").comparison.difference  # type: ignore[union-attr]
-    assert deltas.p == pytest.approx(anytime.p_value(deltas.deltas))
-
-
 def test_runs_without_seeds_pair_in_the_order_of_rows():
     bare = [{key: value for key, value in row.items() if key != "seed"} for row in THREE]
     with pytest.raises(ConfigError, match="--in-order"):
@@ -317,14 +309,6 @@ def test_empty_cells_may_follow_a_line(tmp_path: Path):
     assert judged.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
 
 
-@pytest.mark.parametrize("value", [1e308, -1e200, 10**400, float("inf")])
-def test_a_number_too_large_to_compute_with_has_diverged(value: float):
-    records = [{**row, "acc": value} if at == 7 else row for at, row in enumerate(THREE)]
-    comparison = ablate.judge(records, **ASKED).arm("wide").comparison
-    assert comparison is not None
-    assert comparison.reason == "lost seeds"
-
-
 @pytest.mark.parametrize("column", ["model", "seed"])
 def test_a_name_that_no_file_can_hold_is_refused(column: str):
     records = [{**row, column: "\ud800"} if at == 7 else row for at, row in enumerate(THREE)]
@@ -401,7 +385,7 @@ def test_a_state_is_read_however_it_is_written(states: dict[str, str]):
     assert ablate.judge(records, **ASKED).arm("wide").counts.failed == 1
 
 
-@pytest.mark.parametrize("named", ["seed_{}", "Seed {}", "acc_seed{}", "acc/seed={}"])
+@pytest.mark.parametrize("named", ["Seed {}", "acc/seed={}"])
 def test_a_column_for_each_seed_is_read(named: str, tmp_path: Path):
     wide = [
         {"model": arm, **{named.format(s): v for s, v in enumerate(by_arm(THREE, arm).tolist())}}

@@ -151,18 +151,6 @@ def test_a_study_s_columns_stand_there_with_their_published_numbers(recorded, ca
     assert other["grammar test, ours (coefficient of variation)"] == ""
 
 
-def test_a_published_number_that_is_not_comparable_says_so(recorded, capsys):
-    arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
-    paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
-    published = {"RNN": {"published": {"test": 100.0}}}
-    recorded.study("ours", arms, published, published_scale=True, **paper)
-    ours, *theirs = asked(recorded, capsys, "ours", "inan2017tying")
-    (sum_prod,) = (row for row in theirs if row["arm or model"].startswith("Sum-Prod Net"))
-    for row, column in ((ours, "grammar test, published"), (sum_prod, "ptb test, published")):
-        (text,) = (text for title, text in row.items() if title.startswith(column) and text)
-        assert text.startswith("100.0") and text.endswith("(not comparable: another text)")
-
-
 def test_an_arm_whose_study_says_why_it_is_not_comparable_says_so(recorded, capsys):
     arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
     paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}

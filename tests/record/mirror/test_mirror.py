@@ -121,16 +121,6 @@ def test_a_trial_that_goes_on_is_read_again_and_old_epochs_go(recorded, rows_of)
     assert rows_of(recorded, "SELECT count(*), max(epoch) FROM epochs") == [(3, 3)]
 
 
-def test_a_trial_that_is_deleted_is_gone(recorded, rows_of):
-    recorded.study("one", {"a": [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG)]})
-    assert rows_of(recorded, "SELECT count(*) FROM trials") == [(2,)]
-    recorded.workspace.store.delete("trials/t2")
-    assert rows_of(recorded, "SELECT trial FROM trials") == [("t1",)]
-    assert rows_of(recorded, "SELECT DISTINCT trial FROM epochs") == [("t1",)]
-    recorded.workspace.store.delete("studies/one@laptop")
-    assert rows_of(recorded, "SELECT count(*) FROM trials") == [(0,)]
-
-
 def test_a_trial_without_an_outcome_runs_while_its_study_has_a_driver(recorded, rows_of):
     half, done = recorded.trial("t1", CONFIG, status=None), recorded.trial("t2", CONFIG, seed=2)
     record = recorded.study("one", {"a": [half, done]})
