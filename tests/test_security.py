@@ -570,6 +570,7 @@ def test_a_worker_runs_what_its_driver_sends_without_a_list(
 
 
 @pytest.mark.parametrize("id", ["../../../out", "/tmp/out"])
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_no_record_writes_outside_its_folder(workspace: Workspace, id: str, capsys) -> None:
     """Ids and keys in records become names of files."""
     trial = planted(workspace, id=id)

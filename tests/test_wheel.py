@@ -174,11 +174,9 @@ def test_a_bare_wheel_judges(site, tmp_path):
     kept = (*JUDGE, "--keep", "mine")
     assert ablate(*kept).stdout == ran("-m", "ablate", *kept, folder=tmp_path, path=site)
     assert "better" in ablate("table", "mine").stdout
-    assert "mine" in ablate("status").stdout
     for command, extra in [
         (("query", "SELECT 1"), "query"),
         ((*JUDGE, "--format", "html"), "page"),
-        (("ui",), "page"),
         (("study", "digits_linear"), "study"),
     ]:
         answer = ablate(*command)

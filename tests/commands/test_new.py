@@ -31,6 +31,7 @@ def folder(tmp_path, monkeypatch):
     ("kind", "epochs", "arm"),
     [([], "training.epochs=1", "*0.1"), (["--task"], "my_question.epochs=2", "*0.5")],
 )
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
     assert main(["new", "my_question.py", *kind]) == 0
     assert "ablate study my_question.py" in capsys.readouterr().out

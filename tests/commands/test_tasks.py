@@ -13,6 +13,7 @@ from ablate import cli
 from ablate.config import tasks
 from ablate.store import journal as journals
 from ablate.store.workspace import open_workspace
+from tests.support.no_export import NoExport
 
 CODE = """
 from dataclasses import dataclass
@@ -71,9 +72,12 @@ def coin(tmp_path_factory):
     (folder / "search_spaces").mkdir()
     (folder / "search_spaces" / "rates.toml").write_text(SPACE)
     known = dict(tasks._kinds)
-    for scale in ("laptop", "tuned"):
-        arguments = ["study", str(folder / "coin.py"), "--scale", scale, "--local"]
-        assert cli.main([*arguments, "--workspace", str(folder / "w")]) == 0
+    with pytest.MonkeyPatch.context() as patch:  # no page and no runs: they take ten times as long
+        patch.setattr("ablate.engine.run._report", lambda summary, store, note: {})
+        patch.setattr("ablate.record.background.BackgroundExport", NoExport)
+        for scale in ("laptop", "tuned"):
+            arguments = ["study", str(folder / "coin.py"), "--scale", scale, "--local"]
+            assert cli.main([*arguments, "--workspace", str(folder / "w")]) == 0
     yield folder
     tasks._kinds.clear()
     tasks._kinds.update(known)
@@ -141,6 +145,7 @@ def test_a_study_is_resumed_from_where_it_was_started(printed, monkeypatch, tmp_
     assert resume().startswith(f"cd {here} && ablate study")
 
 
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_status_shows_each_traceback_once(coin, tmp_path, capsys):
     fails = CODE.replace('"coin', '"tossed').replace(
         "    return {", "    fails = 1 / 0\n    return {"
@@ -155,6 +160,7 @@ def test_status_shows_each_traceback_once(coin, tmp_path, capsys):
     assert said.count("(the same traceback as above)") == 2  # of three trials, then it stops
 
 
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_where_to_look_names_the_scale(tmp_path, capsys):
     (tmp_path / "flipped.py").write_text(CODE.replace('"coin', '"flipped'))
     where = ("--workspace", str(tmp_path / "w"))
@@ -171,6 +177,7 @@ def test_where_to_look_names_the_scale(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_another_file_of_the_same_name_is_noted(tmp_path, capsys):
     code = CODE.replace('"coin', '"thrown')
     paths = (tmp_path / "thrown.py", tmp_path / "sub" / "thrown.py")
@@ -189,6 +196,7 @@ def test_another_file_of_the_same_name_is_noted(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_a_copied_file_with_the_same_task_is_another_only_if_it_says_something_else(
     tmp_path, capsys
 ):

@@ -15,6 +15,7 @@ from ablate.store import journal as journals
 from ablate.store import leftovers
 from ablate.store.workspace import Workspace, held
 
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 STUDY = """
 from ablate import Arm, Scale, Study, table
 

@@ -31,6 +31,7 @@ QUIETLY = engine.RunOptions(local=True, quiet=True)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_only_what_is_missing_is_trained(workspace, tmp_path):
     engine.run_study(STUDY, None, workspace, QUIETLY)
     (record,) = publishing.publish(workspace.store, ["kept"], tmp_path / "published")
