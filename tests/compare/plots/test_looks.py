@@ -9,7 +9,7 @@ import pytest
 
 from ablate.compare import plots
 from ablate.compare.judged import Judged
-from ablate.compare.plots import chosen, curves, parameters, search, static
+from ablate.compare.plots import chosen, curves, parameters, search, static, style
 from ablate.compare.plots import figure as fig
 from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
 from ablate.store.epoch import Epoch
@@ -37,6 +37,16 @@ def test_one_bad_trial_does_not_hide_the_others():
     assert search._loss_scale([2.0, 2.0], PLAIN).heights == [0, 0]
     assert search._loss_scale([-0.9, -0.8, -0.1], ACCURACY).marks[-1][1].startswith("≤ ")
     assert search._loss_scale([], PLAIN).marks == []
+
+
+def test_the_eighth_line_has_a_colour_again_with_other_dashes_and_another_marker():
+    first, second = style.COLOURS[:2]
+    assert style.nth(6) == (style.COLOURS[6], style.DASHES[6], style.MARKERS[6])
+    assert style.nth(7) == (first, style.DASHES[1], style.MARKERS[1])
+    assert style.nth(15) == (second, style.DASHES[3], style.MARKERS[3])
+    assert style.line(7) == {"color": first, "linestyle": (0, style.DASHES[1])}
+    assert style.line(0)["linestyle"] == "-"
+    assert style.marker(15) == {"color": second, "marker": style.MARKERS[3]}
 
 
 def test_a_picture_replaces_the_one_before(tmp_path):
