@@ -14,7 +14,6 @@ import pytest
 import ablate
 from ablate import cli, commands
 from ablate.errors import ConfigError
-from ablate.space.file import ROW_KEYS, TOP_KEYS
 from ablate.space.space import load
 from docs import tables
 from tests.support import places
@@ -122,16 +121,6 @@ def test_every_path_exists(page):
     assert wrong == set()
 
 
-def test_a_wrong_path_is_noticed(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("See `ablate/train/loop.py`, [this](nowhere.md) and `gone.py`, in `ablate/`.")
-    assert {p for p in named(page) if not exists(p, page)} == {
-        "ablate/train/loop.py",
-        "nowhere.md",
-        "gone.py",
-    }
-
-
 @cache
 def options_of(command: str) -> set[str]:
     """Return the options of a command's parser."""
@@ -164,19 +153,6 @@ def test_every_command_exists(page):
     assert [(piece, wrong) for piece in pieces if (wrong := wrong_words(piece))] == []
 
 
-@pytest.mark.parametrize(
-    ("piece", "wrong"),
-    [
-        ("ablate table doc_layer_mix --format csv --effects", []),
-        ("ablate tabel doc_layer_mix", ["tabel"]),
-        ("kubectl exec head -- ablate study x.py --wrokers 4", ["--wrokers"]),
-        ("ablate COMMAND --help", []),
-    ],
-)
-def test_a_wrong_command_is_noticed(piece, wrong):
-    assert wrong_words(piece) == wrong
-
-
 def test_every_command_has_a_place_in_the_docs():
     page = (places.DOCS / "commands.md").read_text(encoding="utf-8")
     called = map(commands.called, commands.names())
@@ -201,13 +177,6 @@ def test_the_reference_has_every_public_name():
     of_results = {"Run", "compare", "load", "query", "report", "run"}
     said = set(re.findall(r"(?:`@?|^## |from the code: )(\w+)", page, re.MULTILINE))
     assert set(ablate.__all__) - of_results <= said
-
-
-def test_the_reference_has_every_key_of_a_search_space():
-    page = (places.DOCS / "reference.md").read_text(encoding="utf-8")
-    text = page.partition("\n## Search spaces\n")[2]
-    rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| `")]
-    assert set(re.findall(r"`(\w+)`", "".join(rows))) == {*TOP_KEYS, *ROW_KEYS}
 
 
 def test_the_space_of_the_reference_can_be_read(tmp_path):

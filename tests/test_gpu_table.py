@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gpu import agreement, run, timing, watched
+from benchmarks.gpu import agreement, run, timing
 from benchmarks.gpu.case import Case, Sides, checked
 from tests.support import places
 
@@ -118,79 +118,6 @@ def test_every_case_has_a_row_whatever_comes_of_it(
     ended, row, printed = rows_of(monkeypatch, capsys, tmp_path, make, **options)
     assert (ended, row["status"]) == (exit_status, status)
     assert said in " ".join(printed.split())
-
-
-class Killed(BaseException):
-    """Ends a process that is only pretended."""
-
-
-@pytest.fixture
-def processes(monkeypatch, tmp_path):
-    """Run cases by these names, in pretended processes; return the exit status, and the rows."""
-    device = {"gone": False}
-
-    def lost(setting: Any) -> Sides:
-        device["gone"] = True
-        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
-
-    def killed(setting: Any) -> Sides:
-        raise Killed
-
-    makes = {"good": lambda _: sides(1.0, lambda: torch.tensor(1.0)), "lost": lost}
-    makes["killed"] = killed
-
-    def ran(names: list[str], comes_back: bool = True):
-        def process(self, after: int) -> int:
-            if after and not comes_back:
-                return 1
-            device["gone"] = False
-            given = Namespace(**{**GIVEN, "json": str(self.file), "after": after})
-            try:
-                return run.run(given, time.perf_counter())
-            except Killed:
-                return -11
-
-        cases = [Case(name=n, what=n, against="it", make=makes[n]) for n in names]
-        monkeypatch.setattr(run, "CASES", cases)
-        monkeypatch.setattr(run, "_cleared", lambda _: "gone" if device["gone"] else None)
-        monkeypatch.setattr(run, "LEAST_SECONDS", 0.1)
-        monkeypatch.setattr(timing, "product_rate", lambda device, size: 1e12)
-        monkeypatch.setattr(watched.Watched, "_process", process)
-        file = tmp_path / "out.json"
-        status = watched.watched([], str(file), time.perf_counter() + 60)
-        rows = json.loads(file.read_text())["rows"]
-        assert [row["what"] for row in rows] == names
-        return status, [(row["status"], *row["notes"]) for row in rows]
-
-    return ran
-
-
-MEASURED = ("measured", "agree to 0.001")
-ASSERTED = (
-    "failed",
-    "the device was lost: AcceleratorError: CUDA error: device-side assert triggered",
-)
-
-
-def test_a_lost_device_costs_its_row_alone(processes):
-    assert processes(["good", "lost", "good"]) == (1, [MEASURED, ASSERTED, MEASURED])
-
-
-def test_a_device_that_does_not_come_back_costs_the_rest(processes, capsys):
-    gone = ("failed", "the device was lost")
-    found = processes(["good", "lost", "good", "good"], comes_back=False)
-    assert found == (1, [MEASURED, ASSERTED, gone, gone])
-    assert capsys.readouterr().out.count("the device was lost") == 3
-
-
-def test_a_process_that_is_killed_costs_a_row(processes):
-    killed = ("failed", "its process was killed by signal 11 (SIGSEGV)")
-    assert processes(["good", "killed", "good"]) == (1, [MEASURED, killed, MEASURED])
-
-
-def test_without_the_device_it_ends_with_2(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert run.run(Namespace(device="cuda", only=None), time.perf_counter()) == 2
 
 
 def test_a_technique_that_differs_on_the_device_is_named(monkeypatch):

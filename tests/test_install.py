@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from ablate.errors import needs, to_install
+from ablate.errors import to_install
 from tests.support import places
 
 
@@ -36,17 +36,6 @@ def test_the_extra_that_has_a_package_is_named(package, command, monkeypatch):
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: texts)
     assert to_install(package) == command
-
-
-def test_without_metadata_it_is_named_alone(monkeypatch):
-    def requires(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "requires", requires)
-    assert needs("queries need", "duckdb") == (
-        "queries need the package duckdb, which is not installed. "
-        "Install it with: pip install duckdb"
-    )
 
 
 def test_no_message_installs_the_ablate_of_an_index():

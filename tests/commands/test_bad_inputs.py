@@ -58,16 +58,10 @@ def refused(tmp_path, monkeypatch, capsys):
         ("seeds=2", f"seeds={HUGE}", "No whole number may be larger than 2**63 - 1"),
         ("seeds=2", "seeds=10**5000", "seeds = int too long to show is not allowed"),
         ("seeds=2", "seeds=10**7", "20,000,000 trials are too many for one study. The limit is"),
-        ("seeds=2", "seeds=2, threads=10**9", "whole number from 1 to 1024"),
         (
             "seeds=2",
             "seeds=2, search=Search(space='zaremba2014', trials=10**12)",
             "searches of 2,000,000,000,000 trials in all are too many for one study. The limit is",
-        ),
-        (
-            "seeds=2",
-            "seeds=2, search=Search(space='zaremba2014', trials=10**5, repeats=3)",
-            "searches of 600,000 trials in all are too many",
         ),
         (
             "seeds=2",
@@ -76,14 +70,8 @@ def refused(tmp_path, monkeypatch, capsys):
             "searches of 400,000 trials in all are too many",
         ),
         ("2.0", HUGE, "optimizer sgd.learning_rate = 999"),
-        ('units": 4', f'units": {HUGE}', "No whole number may be larger than"),
         ('units": 4', 'units": 10**18', "the model is too large: one of its matrices"),
-        ('size": 4', 'size": 2**62', "the model is too large"),
-        ('layers": 1', 'layers": 10**6', "whole number from 1 to 1000"),
         ('"What', '"Wh\\udcff', "Text must be valid UTF-8, without zero bytes."),
-        ('"What', '"Wh\\0', "Text must be valid UTF-8, without zero bytes."),
-        ('"b"', '"b\\udcff"', "Arm: name = 'b\\udcff' is not allowed"),
-        ('"small"', '"sm\\udcff"', "is not allowed"),
         ("seeds=2", "seeds=2, corpus='~nosuchuser/x'", "there is no home folder ~nosuchuser"),
         ("SWITCH = ", "x = " + "-" * 100_000 + "1\nS = ", "Python cannot read this file"),
         (
@@ -130,11 +118,9 @@ def test_a_config(refused, tmp_path, text, message):
     ("text", "message"),
     [
         (f"range = [1, {HUGE}]", "two numbers, the lower one first"),
-        (f"choices = [1, {HUGE}]", "a number, or a list of these"),
         (f"value = 1\nwhen = 'Rate = {ENDLESS}'", "is not a valid condition"),
         (f"value = 1\nwhen = 'Rate in {'[' * 5000}'", "is not a valid condition"),
         (f"value = {ENDLESS}", "is not valid TOML: Exceeds the limit (4300 digits)"),
-        (f"value = {'[' * 5000}{']' * 5000}", "is not valid TOML: it is nested too deeply"),
     ],
 )
 def test_a_space(refused, tmp_path, text, message):
@@ -151,8 +137,6 @@ def test_a_space(refused, tmp_path, text, message):
         (["query", "SELECT 1", "--mlflow", "sqlite:////\udcff"], 4, "name that is not UTF-8"),
         (["status", "--store", "s3://"], 4, "it names no bucket or folder"),
         (["sync", "--mlflow", "http://[::1"], 6, "records cannot be stored in 'http://[::1'"),
-        (["ui", "--mlflow", "http://[::1"], 6, "records cannot be stored in 'http://[::1'"),
-        (["query", "SELECT 1", "--mlflow", "http://[::1"], 6, "cannot be stored in 'http://[::1'"),
         (["sync", "--mlflow", "http://host:99999999"], 6, "cannot be stored in 'http://host:9"),
         (["data", "get", "ptb", "--from", "~nosuchuser/x"], 3, "no home folder ~nosuchuser"),
     ],
@@ -166,8 +150,6 @@ def test_a_place(refused, arguments, status, message):
     [
         ["--seed", HUGE],
         ["--seed", ENDLESS],
-        ["--threads", HUGE],
-        ["--threads", "5000"],
         ["--threads", "0"],
     ],
 )
@@ -175,11 +157,6 @@ def test_an_option(arguments, capsys):
     with pytest.raises(SystemExit):
         cli.main(["trial", "one.toml", *arguments])
     assert f"error: argument {arguments[0]}: " in capsys.readouterr().err
-
-
-def test_sync_says_that_there_is_nothing_to_deliver(tmp_path, capsys):
-    assert cli.main(["sync", "--workspace", str(tmp_path)]) == 0
-    assert "nothing to deliver" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -198,17 +175,6 @@ def test_a_machine_without_enough_memory(refused, monkeypatch, error, status, me
 
     monkeypatch.setattr(command, "run", run)
     assert message in refused("status", status=status)
-
-
-def test_an_import_that_fails_for_another_reason_is_our_bug(refused, monkeypatch):
-    from ablate.commands import status as command
-
-    def run(options):
-        raise ImportError("cannot import name 'x'")
-
-    monkeypatch.setattr(command, "run", run)
-    with pytest.raises(ImportError, match="cannot import name"):
-        refused("status")
 
 
 @pytest.mark.parametrize("rate", ["1e308", "inf", "-1e39"])
@@ -238,7 +204,7 @@ def test_a_folder_that_was_deleted(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("epoch", ["abc", "", "-1", "1e9", "9" * 40])
+@pytest.mark.parametrize("epoch", ["abc", "-1", "9" * 40])
 def test_a_date_that_libraries_cannot_read(tmp_path, monkeypatch, capsys, epoch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
     assert cli.main(["status", "--workspace", str(tmp_path)]) == 2

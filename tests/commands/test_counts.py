@@ -77,7 +77,7 @@ def told_by_status(text: str) -> dict[str, tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("asked", [STUDY, HEIR])
-@pytest.mark.parametrize("num_done", [1, 9, 14, 17, 25, 32])
+@pytest.mark.parametrize("num_done", [1, 14, 25])
 def test_a_search_that_is_stopped_half_way_is_counted_alike_everywhere(
     workspace, tmp_path, asked, num_done
 ):

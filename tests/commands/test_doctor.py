@@ -109,7 +109,6 @@ def test_trouble_of_a_check_is_a_finding(workspace, error, says, code):
 @pytest.mark.parametrize(
     ("versions", "expected"),
     [
-        ({"torch": "2.13.0+cpu"}, []),
         ({"torch": "2.6"}, []),
         ({"torch": "2.5.1"}, [(FAIL, "torch 2.5.1 is older than 2.6")]),
         ({"torch": None}, [(WARN, "torch is not installed: language models do not train")]),
@@ -118,10 +117,8 @@ def test_trouble_of_a_check_is_a_finding(workspace, error, says, code):
             {"ray": None, "optuna": None},
             [(WARN, "ray, optuna are not installed: studies do not run")],
         ),
-        ({"ray": "2.50.0"}, []),
         ({"ray": "3.0.0rc1"}, []),
         ({"ray": "2.9.3"}, [(FAIL, "ray 2.9.3 is older than 2.50")]),
-        ({"ray": None}, [(WARN, "ray is not installed: studies do not run")]),
     ],
 )
 def test_packages_against_their_minima(workspace, monkeypatch, versions, expected):
@@ -149,7 +146,6 @@ def said(gpus: str, cuda: str = "null", kernels: str = KERNELS) -> str:
         (said('["H200", "H200"]', '"13.0"'), 1, OK, "GPUs: H200; H200 (CUDA 13.0)"),
         (said("[]"), 1, WARN, "torch, built without CUDA, sees no GPU: trials run on"),
         ("raise ImportError('libtorch.so: no such file')", 1, FAIL, "libtorch.so: no such file"),
-        ("import os; os.abort()", 1, FAIL, "killed by signal 6"),
         ("import time; time.sleep(9)", 1, FAIL, "has not listed GPUs within 0.5 s"),
         (said("[]"), 2, OK, "built by c++ 12.2; products of output layers by MKL"),
         (said("[]", kernels='"off", ""'), 2, OK, "switched off by ABLATE_NATIVE=off"),
@@ -219,18 +215,6 @@ def test_a_workspace_that_is_a_file(tmp_path):
     assert finding.state == FAIL and "cannot be created" in finding.found
 
 
-def test_a_workspace_that_cannot_be_written(workspace, monkeypatch):
-    workspace.folder.mkdir()
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    finding = one("workspace", workspace)
-    assert finding.state == FAIL and "No space left on device" in finding.found
-    assert list(workspace.folder.iterdir()) == []
-
-
 def test_a_store_elsewhere_is_tried(tmp_path):
     workspace = open_workspace(str(tmp_path), store=f"file://{tmp_path}/elsewhere")
     assert one("store", workspace).state == OK
@@ -238,13 +222,6 @@ def test_a_store_elsewhere_is_tried(tmp_path):
     (tmp_path / "file").write_text("")
     finding = one("store", open_workspace(str(tmp_path), store=str(tmp_path / "file")))
     assert finding.state == FAIL and "--store" in finding.found
-
-
-def test_a_store_that_nobody_knows_keeps_its_secrets(tmp_path):
-    uri = "ftp://key:hunter2@bucket/path?secret_key=hunter3"
-    finding = one("store", open_workspace(str(tmp_path), store=uri))
-    assert finding.state == FAIL
-    assert "hunter" not in f"{finding}" and "bucket/path" in finding.found
 
 
 @contextlib.contextmanager
@@ -285,14 +262,6 @@ def test_a_server_that_answers_is_asked_with_the_login(tmp_path):
     ]
 
 
-def test_a_server_is_asked_with_the_token_of_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")
-    with server(200) as (port, requests):
-        uri = f"http://127.0.0.1:{port}"
-        assert one("mlflow", open_workspace(str(tmp_path), mlflow=uri)).state == OK
-    assert [login for _, login in requests] == ["Bearer t0ken"]
-
-
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [(401, "MLFLOW_TRACKING_USERNAME"), (403, "--allowed-hosts"), (404, "Is it an MLflow server")],
@@ -303,19 +272,6 @@ def test_a_server_that_refuses(tmp_path, status, remedy):
         finding = one("mlflow", workspace)
     assert (finding.state, finding.exit_code) == (FAIL, 6)
     assert f"answers {status}" in finding.found and remedy in finding.remedy
-
-
-def test_a_server_that_is_not_there(tmp_path):
-    uri = f"http://me:hunter2@127.0.0.1:{closed_port()}"
-    finding = one("mlflow", open_workspace(str(tmp_path), mlflow=uri))
-    assert (finding.state, finding.exit_code) == (FAIL, 6)
-    assert "does not answer" in finding.found and "ablate report sync" in finding.found
-    assert "hunter2" not in finding.found
-
-
-def test_a_folder_of_files_is_no_place_for_records(tmp_path):
-    finding = one("mlflow", open_workspace(str(tmp_path), mlflow="./mlruns"))
-    assert (finding.state, finding.exit_code) == (FAIL, 6)
 
 
 def test_the_database_of_the_records(workspace):
@@ -343,20 +299,3 @@ def test_a_database_on_a_server(tmp_path, monkeypatch):
     assert finding.remedy == "pip install 'ablate-studies[cluster]'"
     finding = one("searches", open_workspace(str(tmp_path), searches="mongo://x/y"))
     assert (finding.state, finding.exit_code) == (FAIL, 6)
-
-
-def test_the_cluster_named(workspace):
-    assert one("ray", workspace).state == OK
-    finding = one("ray", workspace, f"127.0.0.1:{closed_port()}")
-    assert (finding.state, finding.exit_code) == (FAIL, 5)
-    assert "refused" in finding.found and "unset RAY_ADDRESS" in finding.found
-
-
-def test_no_secret_is_shown(tmp_path):
-    uri = "s3://AKIA12:se%2Fcret@bucket/x?access_key=AKIA34&secret_key=abc/def"
-    open_workspace(str(tmp_path), store=uri)
-    message = f"cannot open {uri}: key se/cret (or se%2Fcret) and abc/def refused by bucket"
-    safe = Finding(FAIL, message, message)
-    for text in (safe.found, safe.remedy):
-        assert not any(secret in text for secret in ("AKIA", "se/cret", "se%2Fcret", "abc/def"))
-        assert "refused by bucket" in text

@@ -231,7 +231,3 @@ def test_every_mistake_gets_its_golden_answer(terminal, tmp_path):
     text = "\n".join(terminal.answer(mistake) for mistake in mistakes())
     text = shortened(text, tmp_path)
     assert text == golden("errors.txt", text)
-
-
-def test_they_are_forty_and_more():
-    assert len({(mistake.title, mistake.command) for mistake in mistakes()}) > 40

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import tomllib
 
 import pytest
 
 from ablate import cli, commands
 from ablate.config.plugins import Plugin
-from tests.support import places
 from tests.support.golden import golden
 
 PARSER = cli.parser(*commands.names())
@@ -52,14 +50,6 @@ def test_every_command_shows_an_example_that_parses(name, capsys):
     assert program == "ablate" and commands.found(arguments)[0] == name
     options = PARSER.parse_args(commands.found(arguments))
     assert options.run is commands.load(name).run
-
-
-def test_the_examples_of_the_whole_parse():
-    examples = [line.split("   ")[0] for line in cli.EXAMPLES.splitlines()[1:]]
-    assert len(examples) > 5
-    for example in examples:
-        program, *arguments = shlex.split(example)
-        assert program == "ablate" and PARSER.parse_args(commands.found(arguments)).run
 
 
 def test_every_option_is_explained():
@@ -110,14 +100,3 @@ def test_show_alone_names_what_can_be_shown(capsys):
     assert "Expected one of: show components, show spaces, show studies." in capsys.readouterr().err
     assert cli.main(["show", "componets"]) == 2
     assert "Did you mean 'show components'?" in capsys.readouterr().err
-
-
-def test_the_version_is_that_of_the_project(capsys):
-    project = tomllib.loads((places.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert printed(capsys, "--version") == f"ablate {project['version']}\n"
-
-
-def test_a_misspelt_command_names_the_nearest_one_and_the_choices(capsys):
-    assert cli.main(["stduy"]) == 2
-    said = capsys.readouterr().err
-    assert "unknown command 'stduy'. Did you mean 'study'?" in said and "judge" in said

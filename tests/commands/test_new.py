@@ -31,6 +31,7 @@ def folder(tmp_path, monkeypatch):
     ("kind", "epochs", "arm"),
     [([], "training.epochs=1", "*0.1"), (["--task"], "my_question.epochs=2", "*0.5")],
 )
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_a_study_runs_in_an_empty_folder(folder, capsys, kind, epochs, arm):
     assert main(["new", "my_question.py", *kind]) == 0
     assert "ablate study my_question.py" in capsys.readouterr().out
@@ -54,10 +55,6 @@ def test_the_instructions_for_agents_are_those_of_the_commands(folder, capsys):
     assert "next" in answer
     assert all({"verdict", "more"} <= set(arm) for arm in answer["arms"])
     assert main(["new", "AGENTS.md", "--agents"]) != 0  # nothing is overwritten
-
-
-def test_every_slot_with_a_contract_has_a_model_to_copy():
-    assert set(EXAMPLES) == set(registry.slots())
 
 
 @pytest.mark.parametrize("slot", EXAMPLES)
@@ -100,12 +97,6 @@ def test_what_is_refused_writes_nothing(folder, capsys, words, message):
     assert (folder / "there.py").read_text() == "mine"
 
 
-def test_a_technique_is_not_written_over_a_test(folder):
-    (folder / "test_mine.py").write_text("")
-    assert main(["new", "mine.py", "--technique", "head"]) == 2
-    assert not (folder / "mine.py").exists()
-
-
 def test_a_study_reads_the_corpus_that_is_named(folder):
     (folder / "text.txt").write_text("a b c\n" * 100)
     assert main(["data", "add", "my_text", "text.txt"]) == 0
@@ -122,15 +113,3 @@ def test_a_study_reads_trees_as_trees(folder, corpus, capsys):
     if corpus == "grammar_trees":  # the other one is not fetched
         assert main(["plan", "mine.py"]) == 0
     assert load("mine.py").base["corpus.level"] == "tree"
-
-
-def test_a_corpus_that_is_not_fetched_is_named_by_the_study_s_plan_too(folder, capsys):
-    """Of Penn Treebank, all that a plan needs is known without the text."""
-    missing = "the corpus ptb is not fetched yet: `ablate data get ptb` fetches it"
-    assert main(["new", "mine.py", "--corpus", "ptb"]) == 0
-    assert missing in capsys.readouterr().out
-    assert main(["plan", "mine.py"]) == 0
-    assert missing in capsys.readouterr().out
-    assert main(["plan", "mine.py", "--format", "json"]) == 0
-    notes = json.loads(capsys.readouterr().out)["notes"]
-    assert [note for note in notes if missing in note] == notes[:1]

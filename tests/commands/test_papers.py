@@ -1,6 +1,5 @@
 """`ablate table papers`: every row of the papers' tables, its arms, and what they gave here."""
 
-import json
 import math
 
 import pytest
@@ -52,14 +51,6 @@ def recorded(folder, perplexities, arm=MEDIUM, numbers=(86.2, 82.7), of_arm=None
         journal.write(store)
 
 
-def test_a_row_has_its_numbers_and_its_arms(papers):
-    status, printed = papers("takase2018doc")
-    assert status == 0
-    assert "takase2018doc, Table 3" in printed
-    assert "doc_balance: lambda 0; doc_layer_mix: DOC 15,5,0,0 · not run yet" in printed
-    assert "valid 54.87, test 53.15" in printed
-
-
 def test_a_row_has_the_results_of_this_workspace(papers, tmp_path):
     recorded(tmp_path, (82.7, 82.8, 82.6))
     _, printed = papers("takase2018doc")
@@ -109,13 +100,6 @@ def test_a_result_stands_beside_rows_of_its_own_corpus_alone(papers, tmp_path, c
     assert beside.startswith(f"{corpus})") and "1 with a result here" in printed
 
 
-def test_a_result_of_a_scale_that_had_another_corpus_stands_beside_no_row(papers, tmp_path):
-    """What counts is the text that was read when the study was run."""
-    of_iog(tmp_path, "AWD (ptb)", "wikitext-2", at="ptb")
-    _, printed = papers("takase2017iog")
-    assert "57.20" not in printed and "0 with a result here" in printed
-
-
 def test_a_result_on_a_split_that_the_row_does_not_have_is_not_beside_it(papers, tmp_path):
     """The page has a test perplexity of the searched cell, and no other number."""
     of_iog(tmp_path, "searched cell", "ptb")
@@ -142,16 +126,3 @@ def test_missing_lists_only_rows_without_an_arm_and_says_why(papers):
     assert "a parser with self-attention, and no language model" in printed
     assert "doc_comparison" not in printed
     assert "takase2018doc: 94 rows" in printed
-
-
-def test_every_row_as_json(papers):
-    _, printed = papers("--format", "json", "takase2018doc")
-    rows = json.loads(printed)
-    rows = rows["rows"] if isinstance(rows, dict) else rows
-    assert len(rows) == 94
-
-
-def test_an_unknown_paper_is_refused(papers):
-    status, printed = papers("takase2018dco")
-    assert status != 0
-    assert "takase2018doc" in printed

@@ -16,6 +16,7 @@ from ablate.study.file import load
 from ablate.study.plan import make_plan
 from tests.support.small_studies import BASE, RATE
 
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 STUDY = f"""
 from ablate import Arm, Scale, Stage, Study, table
 

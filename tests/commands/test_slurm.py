@@ -93,13 +93,6 @@ def test_a_script_whose_name_is_not_utf_8(folder: Path) -> None:
     assert b"job-\xff.sh" in (folder / name).read_bytes()
 
 
-def test_gpus_need_cores(folder: Path) -> None:
-    lines = script(folder, "--scale", "gpu", "--gpus", "2")
-    # Four trials of half a GPU and two threads each.
-    assert {"#SBATCH --gpus-per-node=2", "#SBATCH --cpus-per-task=8", "gpus=2"} <= {*lines}
-    assert "#SBATCH --exclusive" in script(folder)
-
-
 def fake_sbatch(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     (folder / "sbatch").write_text(f"#!/bin/sh\n{text}\n")
     (folder / "sbatch").chmod(0o755)
@@ -113,12 +106,6 @@ def test_submitted(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> Non
     assert (folder / "given").read_text() == f"--parsable {file}\n" and file.is_file()
     log = file.with_name("x@s-17.log")
     assert capsys.readouterr().out.endswith(f"Submitted as job 17. Its output: {log}\n")
-
-
-def test_refused_by_sbatch(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    fake_sbatch(folder, monkeypatch, "echo 'invalid partition' >&2; exit 1")
-    assert cli.main(["slurm", "x.py", "--submit"]) == 2
-    assert "invalid partition" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -141,12 +128,6 @@ def test_refused(folder: Path, monkeypatch, capsys, words, status, message) -> N
     error = capsys.readouterr().err
     assert any(part in error for part in message.split("|")), error
     assert not (folder / ".ablate" / "slurm").exists() and "hunter22" not in error
-
-
-def test_no_nodes(folder: Path, capsys) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["slurm", "x.py", "--nodes", "0"])
-    assert "0 is not from 1 to" in capsys.readouterr().err
 
 
 def test_the_folder_of_ray_is_new_and_of_this_user_alone(folder: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ablate.cli import main
-from ablate.errors import StudyError
 from ablate.study.file import load, shipped
 from tests.support import places
 
@@ -48,14 +47,6 @@ def test_one_is_copied_alone_and_is_the_same_study(studies, tmp_path, monkeypatc
     assert Path(ours.file) == places.STUDIES / "doc_rank.py"
 
 
-def test_a_copy_never_replaces_a_file(studies, tmp_path):
-    mine = tmp_path / "doc_rank.py"
-    mine.write_text("mine")
-    status, printed = studies("doc_rank", "--copy", str(tmp_path))
-    assert status == 2 and "already exists" in printed
-    assert mine.read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -75,9 +66,3 @@ def test_a_file_is_preferred_to_a_shipped_study_of_its_name(tmp_path, monkeypatc
     Path("doc_rank.py").write_text(text.replace('question="', 'question="Mine: '))
     assert load("doc_rank.py").question.startswith("Mine")
     assert not load("doc_rank").question.startswith("Mine")
-
-
-def test_a_misspelt_name_is_compared_with_the_shipped_ones(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(StudyError, match=r"Did you mean 'doc_rank'\?"):
-        load("doc_rnk")

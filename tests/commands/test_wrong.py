@@ -15,6 +15,7 @@ from ablate.store import journal as journals
 from ablate.store import leftovers
 from ablate.store.workspace import Workspace, held
 
+pytestmark = pytest.mark.usefixtures("without_pages", "without_mlflow")
 STUDY = """
 from ablate import Arm, Scale, Study, table
 
@@ -64,19 +65,6 @@ def ablate(workspace, capsys) -> Asked:
 
 
 @pytest.mark.slow
-def test_a_study_runs_and_runs_again_without_doing_anything(ablate, tmp_path):
-    file = study_in(tmp_path)
-    status, out, _ = ablate("study", file, "--local")
-    assert status == 0
-    first = journals.read_all(ablate.workspace.store)
-    assert len(first) == 6
-    status, again, _ = ablate("study", file, "--local")
-    assert status == 0
-    assert journals.read_all(ablate.workspace.store) == first
-    assert "Δ from a" in out and "Δ from a" in again
-
-
-@pytest.mark.slow
 def test_a_loss_that_is_no_number_is_counted_and_never_averaged(ablate, tmp_path):
     wrong = '{"optimizer.learning_rate": 1e38, "training.clip": 1e38}'
     status, out, err = ablate("study", study_in(tmp_path, wrong), "--local")
@@ -95,16 +83,6 @@ def test_one_process_with_more_than_one_worker_or_a_cluster(ablate, tmp_path, op
     assert status == 2
     assert "--local" in err and option in err and "Leave out one of the two" in err
     assert journals.read_all(ablate.workspace.store) == {}
-
-
-def test_a_folder_that_cannot_be_one(tmp_path, capsys):
-    (tmp_path / "file").write_text("not a folder")
-    status = main(
-        ["study", study_in(tmp_path), "--local", "--workspace", str(tmp_path / "file" / "w")]
-    )
-    err = capsys.readouterr().err
-    assert status == 4
-    assert "--workspace" in err and "Traceback" not in err
 
 
 @pytest.fixture
@@ -132,24 +110,6 @@ def test_a_full_disk_loses_nothing_and_the_same_command_goes_on(ablate, tmp_path
     (tiny_disk / "ballast").unlink()
     subprocess.run(["mount", "-o", "remount,size=64m", str(tiny_disk)], check=True)
     assert ablate("study", file, "--local", *store)[0] == 0
-
-
-def test_a_read_only_disk(tmp_path, tiny_disk, capsys):
-    subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
-    status = main(["study", study_in(tmp_path), "--local", "--workspace", str(tiny_disk / "w")])
-    err = capsys.readouterr().err
-    assert status == 4
-    assert "Read-only file system" in err
-
-
-@pytest.mark.slow
-def test_a_server_that_does_not_answer_stops_nothing(ablate, tmp_path):
-    file = study_in(tmp_path)
-    status, out, _ = ablate("study", file, "--local", "--mlflow", "http://127.0.0.1:9")
-    assert status == 0
-    assert "ablate report sync" in out
-    status, out, _ = ablate("sync")
-    assert (status, "6 trials delivered now, all recorded" in out) == (0, True)
 
 
 def test_two_drivers_of_one_study(ablate, tmp_path):
@@ -210,44 +170,6 @@ def test_a_technique_that_ends_python_is_an_error_with_its_line(ablate, tmp_path
     assert ended == status
     line = EXITING.format(early=early).splitlines().index(early or "        sys.exit()") + 1
     assert f"exiting.py:{line}: sys.exit()" in err or f'exiting.py", line {line}' in err
-
-
-@pytest.mark.slow
-def test_no_memory(ablate, tmp_path, monkeypatch):
-    import torch
-
-    from ablate.trial.stand_in import StandIn
-
-    def full(self, seconds):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-
-    monkeypatch.setattr(StandIn, "advance", full)
-    file = study_in(tmp_path, more='runner="stand_in",')
-    status, _, err = ablate("study", file, "--local")
-    assert status == 5
-    assert "out of memory" in err and "batch_size" in err
-
-
-@pytest.mark.slow
-def test_a_damaged_journal_is_told_by_name(ablate, tmp_path):
-    file = study_in(tmp_path)
-    ablate("study", file, "--local")
-    trial = next(iter(journals.read_all(ablate.workspace.store)))
-    ablate.workspace.store.write(journals.key(trial), b'{"trial": ')
-    status, _, err = ablate("study", file, "--local")
-    assert status == 4
-    assert trial in err and "damaged" in err and f"the folder trials/{trial}" in err
-
-
-@pytest.mark.slow
-def test_rerun_agrees_bit_for_bit_and_an_unknown_trial_is_told(ablate, tmp_path):
-    ablate("study", study_in(tmp_path), "--local")
-    trial = next(iter(journals.read_all(ablate.workspace.store)))
-    status, out, _ = ablate("rerun", trial[:8])
-    assert (status, "every bit agrees" in out) == (0, True)
-    status, _, err = ablate("rerun", "ffffnone")
-    assert status == 5
-    assert "no trial 'ffffnone'" in err and '"SELECT trial, arm, seed, status FROM trials"' in err
 
 
 @pytest.mark.slow

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import asdict, replace
 
 import pytest
 
 from ablate import papers
-from ablate.compare.formats import csv as csv_format
 from ablate.compare.judged import Judged
-from ablate.compare.statistics.verdicts import rule
-from ablate.compare.table import columns, numbers
 from ablate.config.metrics import (
     ACCURACY,
-    BLEU,
     DISTANCE,
     MORE_PARAMETERS,
-    PERPLEXITY,
     RANK,
     TRAIN_PERPLEXITY,
     VARIATION,
@@ -105,19 +98,6 @@ def test_a_published_number_stands_next_to_ours_with_a_verdict(by_hand):
     assert summary_of(study).arm("base").others[0].published == {}
 
 
-def test_its_rows_in_csv(by_hand):
-    values = [{"mixture_use.test_variation": v} for v in (0.2, 0.3, 0.4)]
-    study = at_paper(by_hand, USE, values, {"test": CELL.value})
-    text = csv_format.write(numbers.arms(summary_of(study), "key"))
-    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["unit"] == USE.shown]
-    assert [(row["arm"], row["split"], row["published"]) for row in rows] == [
-        ("base", "test", "0.279")
-    ]
-    (row,) = rows
-    assert float(row["mean"]) == pytest.approx(0.3) and row["seeds"] == "3"
-    assert row["published_verdict"] == "within seed noise" and row["verdict"] == row["nats"] == ""
-
-
 def test_a_rank_of_few_contexts_and_generated_questions_are_not_comparable(by_hand):
     few = [{"predictions.test_rank": 2000.0, "predictions.test_num_contexts": 2000.0}] * 3
     study = at_paper(by_hand, RANKED, few, {"test": 10_000})
@@ -183,15 +163,6 @@ def test_where_neither_direction_is_better_no_arm_is_best_and_nothing_helps(by_h
     assert other.comparison.verdict == "better" and other.comparison.helps and other.best
 
 
-def test_the_rule_names_every_metric_that_it_is_about():
-    text = rule([PERPLEXITY, USE, replace(MORE_PARAMETERS)])
-    assert "(perplexity: within 1%; coefficient of variation: within 0.01; more" in text
-    assert "more parameters, M: as printed)" in text
-    odds = Metric("auc", better="higher", scale="logit")
-    assert "within 0.01 in log odds of the published number" in rule([odds])
-    assert rule([BLEU]).count("within 0.3 of the published number") == 1
-
-
 def test_a_record_of_before_is_read(by_hand):
     """It has neither published columns, nor what a metric is of."""
     record = by_hand({"base": [4.0]}).record
@@ -202,13 +173,3 @@ def test_a_record_of_before_is_read(by_hand):
     assert read.columns == (Metric("accuracy"),) and read.arms[0].published_columns == {}
     summary = Judged(read, {})
     assert summary.arms[0].published == {"test": 56.1}, "a training perplexity is of no split"
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"), [(1.5, "+50.0%"), (10.99, "+999.0%"), (11.0, "×11"), (123.45, "×123")]
-)
-def test_far_above_the_floor_is_so_many_times_of_it(by_hand, ratio, text):
-    study = by_hand({"base": (4.0,) * 3})
-    summary = Judged(study.record, study.journals)
-    cell = replace(summary.arms[0].cells["test"], above_floor=1.0, floor_ratio=ratio)
-    assert columns.above_floor(cell, summary) == text

@@ -98,12 +98,3 @@ def test_what_a_trial_builds_on_counts(study):
     journal = made.journals["doc-1"]
     journal.trial = replace(journal.trial, parents=(Parent("start", "start"),))
     assert "doc, seed 2 by kernels and torch;" in noted(made)[0]
-
-
-def test_trials_by_name(study):
-    made = study({"doc-1": TORCH})
-    some = {name: made.journals[name] for name in ("base-1", "doc-1")}
-    assert computed.of_trials(some).startswith(
-        "Not computed alike: base-1 by kernels, doc-1 by torch. Kernels and torch"
-    )
-    assert computed.of_trials({"base-1": made.journals["base-1"]}) is None

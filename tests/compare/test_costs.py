@@ -68,13 +68,6 @@ def test_costs_are_of_a_seed_with_all_that_it_builds_on(by_hand):
     assert "220k" in text.write(cost_table(summary_of(study)))
 
 
-def test_what_no_record_has_is_left_empty(by_hand):
-    study = study_of(by_hand, operations=(100.0, 100.0))
-    study.journals["base-1"].attempts.clear()
-    base, other = summary_of(study).arms
-    assert base.operations is None and other.operations is not None
-
-
 def notes_of(study) -> str:
     notes = [*study_table(summary_of(study)).cautions]
     return next((note for note in notes if note.startswith("Still improving")), "")
@@ -108,10 +101,3 @@ def test_an_arm_that_keeps_its_best_epoch_has_settled_after_it(by_hand):
             journal.epochs.append(Epoch(3, {"valid_nll": best + 0.5}, seconds=7.0, tokens=1000))
     assert "other +0.00%, base −39.3%;" in notes_of(study)
     assert "worse" not in notes_of(study)
-
-
-def test_what_has_settled_or_gets_worse_is_not_named(by_hand):
-    study = by_hand(LOSSES)
-    for journal in study.journals.values():
-        journal.epochs[-1] = Epoch(2, {"valid_nll": 5.01}, seconds=4.5, tokens=1000)
-    assert notes_of(study) == ""

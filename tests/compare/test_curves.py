@@ -26,13 +26,6 @@ def test_the_expected_best_is_that_of_all_choices(values):
         assert spread == pytest.approx(np.std(best), abs=1e-7)
 
 
-def test_it_is_not_biased():
-    """Of uniform losses, the best of k is 1 / (k + 1); draws with replacement are far above."""
-    generator = np.random.default_rng(0)
-    curves = [[mean for mean, _ in expected_best(generator.random(8))] for _ in range(4_000)]
-    assert np.mean(curves, 0) == pytest.approx([1 / (k + 1) for k in range(1, 9)], abs=0.01)
-
-
 def searched(by_hand, trials, repeats=1, **fields):
     """An arm with searches of these outcomes: nats, or a status."""
     study = by_hand({"base": [4.0] * 3})
@@ -73,12 +66,6 @@ def test_a_trial_that_came_to_nothing_has_spent_its_budget(by_hand, spoilt):
     assert curve.expected[0].loss == pytest.approx((4.7 + 4.7 + 4.1) / 3)
 
 
-def test_a_machine_that_was_lost_has_not_searched(by_hand):
-    study = searched(by_hand, ["failed", 4.7, 4.1, None])
-    (curve,) = budget_curves(Judged(study.record, study.journals))
-    assert curve.num_trials == 2
-
-
 def test_searches_of_how_a_model_is_judged_are_not_mixed_with_those_of_settings(by_hand):
     study = searched(by_hand, [4.5, 4.1], repeats=2)
     judged = SearchRecord(arm="base", repeat=0, num_trials=1, seed_index=0, trials=("judged",))
@@ -97,13 +84,6 @@ def test_searches_are_averaged_each_by_itself(by_hand):
     (curve,) = budget_curves(Judged(study.record, study.journals))
     assert len(curve.expected) == len(curve.as_found) == 2
     assert curve.expected[1].loss == pytest.approx(expected_best([4.5, 4.1])[1][0])
-
-
-def test_no_search_no_curve(by_hand):
-    study = by_hand({"base": [4.0] * 3})
-    assert budget_curves(Judged(study.record, study.journals)) == []
-    empty = searched(by_hand, ["diverged", "failed"])
-    assert budget_curves(Judged(empty.record, empty.journals)) == []
 
 
 ARMS = ("base", "better", "new")
@@ -163,9 +143,3 @@ def test_the_table_of_one_scale_shows_the_other_scale_too(by_hand, tmp_path):
         assert heading in written(summary, form, other_scales=[table])
     headings = written(summary, other_scales=[table]).split("\n\n")[-1].split("\n")[:3]
     assert max(map(len, headings)) < 80  # in lines, so that the arms' names need not wrap
-
-
-def test_a_scale_without_results_is_not_shown(by_hand):
-    frozen, tuned = two_studies(by_hand)
-    nothing = Judged(tuned.record, {})
-    assert frozen_and_tuned(Judged(frozen.record, frozen.journals), nothing) is None

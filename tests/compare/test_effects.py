@@ -106,22 +106,6 @@ def test_a_stored_factorial_has_its_factors_in_the_order_of_the_study(by_hand):
     assert table == written(whole) and "\nwidth   dropout " in table
 
 
-def test_without_an_interaction_there_is_no_reading_of_one(by_hand):
-    design = factorial({"a": TWO, "b": TWO})
-    truth = {"off": 0.0, "on": -0.2}
-    effects = effects_of(by_hand, design, drawn(3, design, lambda at: truth[at["a"]]))
-    assert [effect.verdict for effect in effects.effects] == ["better", "undecided", "undecided"]
-    assert effects.simple == effects.readings == ()
-
-
-def test_three_levels_are_each_compared_with_the_base_arms(by_hand):
-    design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO})
-    effects = effects_of(by_hand, design, drawn(4, design, lambda at: 0.0))
-    names = [effect.name for effect in effects.effects]
-    assert "rate: middle vs low" in names and "rate: high vs low" in names
-    assert "b × rate: middle" in names and len(names) == 5
-
-
 def test_what_two_interactions_look_at_is_one_simple_effect(by_hand):
     """b helps at `low` alone: both its interactions are decided, and both compare with `low`."""
     design = factorial({"rate": {"low": {}, "middle": {}, "high": {}}, "b": TWO})
@@ -170,11 +154,6 @@ def test_a_main_effect_keeps_its_interactions_as_aliases(by_hand):
     assert [e.verdict for e in effects.effects] == ["undecided", "undecided", "worse"]
 
 
-def test_other_designs_have_no_effects(by_hand):
-    study = by_hand({"base": [4.0] * 3, "other": [3.9] * 3})
-    assert Judged(study.record, study.journals).effects is None
-
-
 def test_a_design_with_an_arm_left_out_says_that_it_does_not_cross(by_hand):
     design = factorial({"a": TWO, "b": TWO})
     losses = drawn(7, design, lambda at: 0.0)
@@ -212,33 +191,6 @@ def test_an_effect_without_a_spread_is_not_decided(by_hand):
         *("undecided", "no spread"),
     )
     assert effects["b: on vs off"].reason == ""
-
-
-def test_the_table_shows_them_with_their_readings(by_hand):
-    design = factorial({"a": TWO, "b": TWO})
-    losses = drawn(2, design, lambda at: -0.2 * (at["a"] == "on" and at["b"] == "off"))
-    study = study_of(by_hand, design, losses)
-    text = written(Judged(study.record, study.journals))
-    assert "a × b" in text
-    assert "helps with b off" in " ".join(text.split())
-
-
-@pytest.mark.slow
-def test_intervals_cover_at_their_rate_and_holm_keeps_the_family(by_hand):
-    """Two factors without an effect and one with: of 400 designs, how often is one wrong?"""
-    design = factorial({"a": TWO, "b": TWO, "c": TWO})
-    num, wrong, covered, found_it = 400, 0, 0, 0
-    for seed in range(num):
-        losses = drawn(100 + seed, design, lambda at: -0.05 * (at["c"] == "on"))
-        effects = {e.name: e for e in effects_of(by_hand, design, losses).effects}
-        real = effects.pop("c: on vs off")
-        wrong += any(e.verdict != "undecided" for e in effects.values())
-        low, high = real.difference.interval or (0.0, 0.0)
-        covered += low <= -0.05 <= high
-        found_it += real.verdict == "better"
-    assert stats.binomtest(wrong, num, 0.05, alternative="greater").pvalue > 0.01
-    assert stats.binomtest(covered, num, 0.95).pvalue > 0.01
-    assert found_it > 0.5 * num
 
 
 def test_a_design_that_is_not_crossed_is_not_balanced():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
-from html.parser import HTMLParser
 
 import pytest
 from scipy import stats
@@ -14,7 +12,6 @@ from ablate import cli
 from ablate.compare.formats import csv as formats_csv
 from ablate.compare.judged import Judged
 from ablate.compare.table import numbers
-from ablate.compare.table.full_table import every_test
 from ablate.store import study_record
 from ablate.study.designs import factorial
 from tests.support.golden import golden
@@ -75,27 +72,6 @@ def test_the_exports_are_the_golden_ones(by_hand):
     assert text == golden("effects.txt", text)
 
 
-def test_latex_has_them_in_a_second_tabular(by_hand):
-    text = written(summary_of(study_of(by_hand)), "latex")
-    first, second = re.findall(r"\\begin\{tabular\}.*?\\end\{tabular\}", text, re.DOTALL)
-    assert r"drop\_out $\times$ gate \& co" in second and "gate" in first
-    for each in (first, second):
-        rows = re.search(r"\\midrule\n(.*?)\\bottomrule", each, re.DOTALL)[1].strip().splitlines()
-        columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", each)[1]
-        assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)}
-    assert "helps with drop\\_out off" in text and text.isascii()
-
-
-def test_html_has_them_once(by_hand):
-    text = written(summary_of(study_of(by_hand)), "html")
-    tables = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: tables.append(tag)
-    parser.feed(text)
-    assert tables.count("table") == 2
-    assert text.count("<td>drop_out × gate &amp; co</td>") == 1
-
-
 def rows_of(by_hand, **options) -> dict[str, dict[str, str]]:
     text = formats_csv.write(numbers.effects(summary_of(study_of(by_hand, **options)), KEY))
     return {row["effect"]: row for row in csv.DictReader(io.StringIO(text))}
@@ -116,21 +92,6 @@ def test_csv_has_every_number_of_an_effect(by_hand):
     assert (row["pairs"], row["kind"], row["table"]) == ("5", "interaction", KEY)
     assert float(row["p_sign_flip"]) == 2 / 32
     assert (row["paired_by"], row["interval_of"]) == ("seed", "arms")
-
-
-def test_an_undecided_effect_says_how_many_seeds_more(by_hand):
-    assert "undecided" in rows_of(by_hand, gate_alone=-0.008)["gate & co: on vs off"]["verdict"]
-    row = rows_of(by_hand, gate_alone=-0.008)["gate & co: on vs off"]
-    more = int(row["more"])
-    text = written(summary_of(study_of(by_hand, gate_alone=-0.008)))
-    assert more > 0 and f"undecided +{more}" in text and "+n: more seeds" in text
-
-
-def test_all_that_was_tested_is_listed(by_hand):
-    table = every_test(summary_of(study_of(by_hand)))
-    assert table is not None
-    assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert len(table.rows) == 3 + 3 + 4  # arms, effects, effects within the interaction
 
 
 def exported(by_hand, workspace, *arguments: str) -> int:

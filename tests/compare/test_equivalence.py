@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ablate.compare.judged import Judged
-from ablate.compare.statistics.equivalence import is_within, may_be_within
+from ablate.compare.statistics.equivalence import is_within
 from ablate.compare.statistics.paired import paired_difference
 from ablate.config.metrics import ACCURACY, PERPLEXITY
 from ablate.errors import StudyError
@@ -74,25 +74,6 @@ def test_a_decided_row_that_may_be_within_keeps_its_share_of_the_error(by_hand):
     assert p[None][2] == pytest.approx(alone)
     assert p[ONE_PERCENT][2] == pytest.approx(2 * alone)  # `close` stays, `clear` leaves
     assert p[ONE_PERCENT][:2] == pytest.approx(p[None][:2])
-
-
-@pytest.mark.parametrize(
-    ("mean", "within", "open_"),
-    [(0.0, True, False), (1.0, False, True), (-1.0, False, True), (9.0, False, False)],
-)
-def test_on_which_side_of_the_margin(mean, within, open_):
-    deltas = mean + np.linspace(-0.5, 0.5, 8)
-    assert is_within(paired_difference(deltas), 1.0) == within
-    assert may_be_within(paired_difference(deltas), 1.0) == open_
-    assert not may_be_within(paired_difference(deltas), None)
-    assert not may_be_within(paired_difference(deltas[:2]), 1.0)
-
-
-def test_without_a_margin_nothing_is_the_same(by_hand):
-    summary = study(by_hand, 0.0, margin=None)
-    comparison = summary.arms[1].comparison
-    assert comparison is not None and (comparison.verdict, comparison.within) == ("undecided", "")
-    assert "same" not in written(summary)
 
 
 def test_lost_seeds_are_not_the_same(by_hand):

@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -15,8 +14,6 @@ from ablate.compare import formats
 from ablate.compare.judged import Judged
 from ablate.compare.table import provenance
 from ablate.config.identity import digest
-from ablate.config.metrics import ACCURACY
-from ablate.errors import TrialError
 from ablate.store.attempt import Attempt
 from ablate.store.store import Store
 from tests.support import tables
@@ -33,19 +30,6 @@ def study(by_hand, effect: float = -0.2, **fields):
 
 def written(made, form: str) -> str:
     return tables.written(Judged(made.record, made.journals), form)
-
-
-def test_latex_is_set_by_booktabs_and_escaped(by_hand):
-    text = written(study(by_hand, question="Is 5% of {x}_1 ~ β?"), "latex")
-    assert [text.count(f"\\{rule}rule") for rule in ("top", "mid", "bottom")] == [1, 1, 1]
-    assert r"\caption{Is 5\% of \{x\}\_1 \textasciitilde{} $\beta$?}" in text
-    assert r"b\_arm \& co" in text
-    assert text.isascii() and not re.search(r"(?<!\\)[%#](?! needs)", text.split("\n", 1)[1])
-    assert r"\texttt{Table 0123456789abcdef: ablate table provenance 0123456789abcdef}" in text
-    rows = re.search(r"\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)[1].strip().splitlines()
-    columns = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1]
-    assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)}
-    assert "5 paired seeds" in text and "interval" in text
 
 
 @pytest.mark.parametrize("form, bold", [("latex", r"\textbf{"), ("html", "<b>")])
@@ -76,17 +60,6 @@ def test_csv_has_every_number_unrounded(by_hand):
     arm = by_arm["b_arm & co", "test"]
     assert float(arm["low_nats"]) < float(arm["delta_nats"]) < float(arm["high_nats"]) < 0
     assert arm["verdict"] == "better" and by_arm["b_arm & co", "valid"]["verdict"] == ""
-
-
-def test_html_is_one_page_and_escaped(by_hand):
-    text = written(study(by_hand, question="a < b & <script>?"), "html")
-    assert "<script" not in text and "a &lt; b &amp;" in text
-    assert "://" not in text and "src=" not in text
-    seen = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: seen.append(tag)
-    parser.feed(text)
-    assert seen.count("tr") == 3
 
 
 def hash_of(made) -> str:
@@ -146,17 +119,6 @@ def test_provenance_says_what_has_changed_since(by_hand, tmp_path):
     assert "trial base-1 is no longer in this store" in text
 
 
-def test_an_unknown_hash_is_refused(by_hand, tmp_path):
-    store = Store(str(tmp_path))
-    with pytest.raises(TrialError, match="no table has been exported"):
-        provenance.show(store, "0123")
-    _, key = kept(by_hand, store)
-    with pytest.raises(TrialError, match="unknown table 'ffff'"):
-        provenance.show(store, "ffff")
-    with pytest.raises(TrialError, match="unknown table"):
-        provenance.show(store, key[:2])
-
-
 @pytest.mark.parametrize("form", [name for name in formats.names() if name != "text"])
 def test_the_hash_of_an_exported_table_leads_back(by_hand, workspace, capsys, form):
     from ablate.store import study_record
@@ -194,16 +156,6 @@ def test_what_measured_the_models_is_part_of_a_table(by_hand, tmp_path):
     store = Store(str(tmp_path))
     key = provenance.save(store, Judged(whole.record, whole.journals))
     assert re.search(r"^measure +\? +m-1 +4.000000", provenance.show(store, key), re.M)
-
-
-def test_provenance_shows_an_evaluator_s_metric(by_hand, tmp_path):
-    made = study(by_hand, judged_by=ACCURACY.by("completion"))
-    for name in made.journals:
-        metrics = {"completion.valid_accuracy": 0.25, "completion.test_accuracy": 0.5}
-        made.end(name, "completed", metrics=metrics)
-    store = Store(str(tmp_path))
-    key = provenance.save(store, Judged(made.record, made.journals))
-    assert "base-0    0.250000" in re.sub(" +(?=0.25)", "    ", provenance.show(store, key))
 
 
 def test_provenance_shows_the_winners_of_all_searches(by_hand, tmp_path):

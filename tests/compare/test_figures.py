@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.compare.table.columns import decimals, p_value, with_interval, with_more
-from ablate.compare.text.figures import count, decimal, duration, signed
+from ablate.compare.table.columns import decimals, p_value
+from ablate.compare.text.figures import count, duration
 from ablate.compare.text.labels import labels
 from ablate.compare.text.plain import display_width, paragraph, printable
 from ablate.config.metrics import ACCURACY, PERPLEXITY
-from ablate.results.arm import Counts
-from ablate.results.verdict import Verdict
 from ablate.store.replication import Replication
 
 
@@ -61,15 +59,6 @@ def test_counts(number, text):
     assert count(number) == text
 
 
-def test_signs_and_digits():
-    assert (signed(1.25, 1), signed(-1.25, 2), signed(0, 2)) == ("+1.2", "−1.25", "+0.00")
-    assert (decimal(9_999_999, 1), decimal(1e7, 1), decimal(-3e8, 2)) == (
-        "9999999.0",
-        "1.0e+07",
-        "-3.0e+08",
-    )
-
-
 @pytest.mark.parametrize(
     ("p", "text"),
     [
@@ -85,23 +74,6 @@ def test_signs_and_digits():
 )
 def test_p_values(p, text):
     assert p_value(p) == text
-
-
-def test_an_interval_follows_its_difference():
-    assert with_interval(0.5, None, 1) == "+0.5"
-    assert with_interval(-0.5, (-1.25, 0.25), 2) == "−0.50 [−1.25, +0.25]"
-
-
-def compared(verdict: Verdict, more: int | None = None, within: str = "") -> Any:
-    return SimpleNamespace(verdict=verdict, more=more, within=within)
-
-
-def test_a_verdict_says_how_many_more_pairs_would_decide_it():
-    assert with_more(compared(Verdict.LOWER)) == "lower"
-    assert with_more(compared(Verdict.UNDECIDED, 3)) == "undecided +3"
-    assert with_more(compared(Verdict.UNDECIDED)) == "undecided"
-    assert with_more(compared(Verdict.BETTER, within="1%")) == "better, by less than 1%"
-    assert with_more(compared(Verdict.SAME, within="1%")) == "same"
 
 
 @pytest.mark.parametrize(
@@ -143,12 +115,6 @@ def test_what_tells_names_apart_is_not_cut():
     one, two = labels(middle, 30)
     assert "one" in one and "two" in two
     assert labels(["long name", "long name"], 5) == ["lo…me", "lo…me"]
-
-
-def test_lost_seeds_are_those_that_diverged_or_were_pruned():
-    assert not Counts(completed=2, planned=4).selected
-    assert Counts(completed=2, planned=3, diverged=1).selected
-    assert Counts(completed=2, planned=3, pruned=1).selected
 
 
 def test_the_seeds_of_one_search_are_one_pair():

@@ -78,12 +78,6 @@ def test_repeats_of_the_base_arm_alone_tell_how_large_a_difference_can_show(stor
     assert found == pytest.approx(expected, rel=0.1)
 
 
-def test_a_spread_that_is_stated_needs_no_results(store, study):
-    assert "at the spread that the scale states" in foreseen(study.record, store, 0.02)
-    unknown = foreseen(study.record, store, None)
-    assert "6 seeds find a difference of" in unknown and "spreads" in unknown
-
-
 def test_the_looks_that_it_proposes_find_half_of_the_difference(store, study):
     """By the test of two looks that the table then makes, over 4,000 studies drawn anew."""
     text = foreseen(study.record, store, 0.02)

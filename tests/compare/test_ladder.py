@@ -15,10 +15,9 @@ from ablate.compare.judged import Judged
 from ablate.compare.plots import ladder as plot
 from ablate.compare.plots.interactive import as_json
 from ablate.compare.plots.static import drawn
-from ablate.compare.statistics import power_law, trend
+from ablate.compare.statistics import power_law
 from ablate.compare.statistics.ladder import over_rungs
 from ablate.compare.statistics.paired import holm
-from ablate.compare.statistics.trend import Hold, Trend
 from ablate.compare.table.ladder_table import (
     over_rungs_numbers,
     over_rungs_table,
@@ -59,15 +58,6 @@ def summaries(studies):
 
 def found_of(gains, **more):
     return over_rungs(summaries(rungs(gains, **more)))
-
-
-def deltas_of(found, arm):
-    return np.array(
-        [
-            [s.arm(arm).values[i] - s.arm("base").values[i] for s in found.summaries]
-            for i in range(5)
-        ]
-    )
 
 
 GROWING, STEADY, FADING = (0.02, 0.05, 0.08, 0.11), (0.1,) * 4, (0.1, 0.07, 0.04, 0.01)
@@ -149,17 +139,6 @@ def test_an_arm_that_costs_twice_what_its_gain_saves_is_worse():
     assert found.over[0].verdict == "worse"
 
 
-def test_what_holds_or_is_worse_is_so_on_the_largest_rung():
-    better, undecided, worse = Verdict.BETTER, Verdict.UNDECIDED, Verdict.WORSE
-    assert trend.hold_of(better, better) == Hold.HOLDS
-    assert trend.hold_of(undecided, better) == Hold.NOT_SHOWN
-    assert trend.hold_of(better, undecided) == Hold.NOT_SHOWN
-    assert trend.hold_of(better, worse) == Hold.NOT_SHOWN
-    assert trend.hold_of(undecided, worse) == Hold.NOT_SHOWN
-    assert {trend.hold_of(worse, beyond) for beyond in (better, worse, undecided)} == {Hold.WORSE}
-    assert [trend.trend_of(v) for v in (better, worse, undecided)] == [*Trend]
-
-
 def test_all_tests_of_the_table_are_corrected_together():
     found = found_of({"a": GROWING, "b": (0.0, 0.004, 0.0, 0.002)})
     assert found.family == 2 * (4 + 3)
@@ -197,13 +176,6 @@ def test_the_change_of_what_the_base_needs_is_that_of_each_seed():
     )
 
 
-def test_the_base_needs_no_number_where_a_rung_has_none():
-    (row,) = found_of({"a": (1.9, 0.1, 0.1, 0.1)}).over
-    assert row.needed is not None and row.change is row.beyond is None
-    assert (row.verdict, row.reason) == ("undecided", "no number on some rung")
-    assert found_of({"a": STEADY}, seeds=2).over[0].change is None
-
-
 def test_an_interval_of_a_rung_is_that_of_the_whole_table():
     found = found_of({"a": (0.0, 0.004, 0.0, 0.006), "b": GROWING}, seeds=3)
     gains = [row.gain for row in found.rows if row.gain]
@@ -219,12 +191,6 @@ def test_a_saving_whose_interval_excludes_1_without_a_word_is_named():
     assert row.verdict == "not shown to hold" and row.beyond.low > 1
     said = text.write(over_rungs_table(found, full=True), 200).replace("\n  ", " ")
     assert "Over 4 rungs, an interval of a" in said and "excludes 1" in said
-
-
-def test_an_arm_that_costs_twice_as_much_is_not_favoured():
-    cheap, dear = (found_of({"a": STEADY}, costs=costs).over[0].needed for costs in (1.0, 2.0))
-    assert dear.ratio == pytest.approx(cheap.ratio / 2)
-    assert cheap.ratio > 1
 
 
 @pytest.mark.parametrize(
@@ -258,16 +224,6 @@ def test_a_curve_that_is_not_shown_to_be_wrong_is_used(bends, noise, names):
     assert [row.verdict for row in found.over] == ["not shown to hold"]
 
 
-def test_operations_that_are_not_known_leave_no_trend():
-    studies = rungs({"a": STEADY})
-    studies[1].arm_fields["base"] = {"compute": None}
-    found = over_rungs(summaries(studies))
-    assert (found.over, found.climbs["a"].problem) == (
-        [],
-        "the operations of some trials are not known",
-    )
-
-
 def test_nothing_is_decided_before_every_rung_and_every_result_is_there():
     studies = rungs({"a": GROWING})
     first = over_rungs(summaries(studies[:3]))
@@ -284,34 +240,6 @@ def test_lost_seeds_on_one_rung_forbid_any_word(arm, why):
     studies = rungs({"a": STEADY})
     studies[3].end(f"{arm}-0", "diverged", metrics={})
     assert over_rungs(summaries(studies)).over[0].reason == why
-
-
-def test_too_few_pairs_or_searches_give_no_words():
-    (row,) = found_of({"a": STEADY}, seeds=2).over
-    assert (row.verdict, row.reason) == ("undecided", "2 pairs")
-    assert found_of({"a": STEADY}, num_searches=1).over[0].verdict == Verdict.WITHHELD
-
-
-def test_the_sentence_says_what_the_base_needs_and_what_is_extrapolated():
-    found = found_of({"a": STEADY})
-    said = sentence(found.over[0], found)
-    assert said.startswith("a, on rung 48: base needs ")
-    assert said.endswith(
-        "as much compute to get there, extrapolated beyond the ladder; its saving grows with "
-        "compute; it is shown to hold at 10 times the compute."
-    )
-    lost = found_of({"a": (0.05, 0.0, -0.05, -0.1)})
-    assert sentence(lost.over[0], lost).endswith(
-        "; the arm is worse than base is with as much compute."
-    )
-
-
-@pytest.mark.parametrize("width", [60, 100, 200])
-def test_the_table_fits_any_terminal(width):
-    written = text.write(over_rungs_table(found_of({"a": GROWING, "b": STEADY})), width)
-    assert max(map(len, written.splitlines())) <= width
-    for word in ("48", "4 rungs", "grows, holds", "--notes"):
-        assert word in written
 
 
 def test_programs_get_every_row_unrounded():

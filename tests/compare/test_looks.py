@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from ablate.compare.formats import text
 from ablate.compare.judged import Judged
 from ablate.compare.statistics import anytime, looks
-from ablate.compare.statistics.paired import holm, paired_difference
+from ablate.compare.statistics.paired import paired_difference
 from ablate.compare.table.full_table import full_table as study_table
 from ablate.store.study_record import InterimLook
 
@@ -31,26 +31,6 @@ def p_at_looks(rng, num: int, arms: int, effect: float = 0.0) -> np.ndarray:
     others = rng.standard_normal((num, arms, PLANNED[-1])) + effect
     each = [stats.ttest_rel(others[..., :n], base[..., :n], axis=-1).pvalue for n in PLANNED]
     return np.stack(each, -1)
-
-
-def error_rate(p: np.ndarray) -> float:
-    """The share of studies with any verdict at any look, by the corrected p over looks."""
-    wrong = 0
-    for study in np.minimum.accumulate(p, -1):
-        for at in range(len(PLANNED)):
-            over = [looks.p_over(one, PLANNED) for one in study[:, at]]
-            if min(holm(over)) <= 0.05:
-                wrong += 1
-                break
-    return wrong / len(p)
-
-
-def test_a_look_costs_little_power():
-    p = p_at_looks(np.random.default_rng(2), 1_000, 1, effect=1.5 * math.sqrt(2))
-    assert error_rate(p) > 0.95
-    at_5, at_12 = (p[:, 0, at] for at in (0, -1))
-    assert np.mean(at_12 <= 0.05) - error_rate(p) < 0.02
-    assert np.mean([looks.p_over(one, PLANNED) <= 0.05 for one in at_5]) > 0.4
 
 
 def test_the_level_is_what_the_draws_give():
@@ -203,10 +183,3 @@ def test_records_from_before_looks_planned_the_one_at_their_end(by_hand):
     assert summary.arm("low").comparison.difference.p == pytest.approx(
         stats.ttest_rel(LOWER[:5], BASE[:5]).pvalue
     )
-
-
-def test_looks_at_other_seeds_are_named(by_hand):
-    study = by_hand({"base": BASE[:5], "low": LOWER[:5]})
-    study.record_fields = {"first_seed": 13, "made": (InterimLook(num=12, first_seed=1),)}
-    shown = text.write(study_table(Judged(study.record, study.journals)))
-    assert "before these seeds, looked at 12 seeds from 1 on" in shown

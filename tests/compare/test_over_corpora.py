@@ -70,15 +70,6 @@ def test_an_effect_that_turns_between_corpora_is_undecided_whatever_its_seeds_sa
     assert (last.over.verdict, last.num_alike) == (Verdict.UNDECIDED, 2)
 
 
-def test_below_three_corpora_there_are_no_rows_over_all():
-    two = [on(c, {"a": -0.2}, CORPORA[:2]) for c in CORPORA[:2]]
-    found = over_corpora(summaries(*two))
-    assert all(row.corpus for row in found.rows)
-    written = text.write(over_corpora_table(found))
-    assert "2 corpora do not show how much a difference varies" in written.replace("\n  ", " ")
-    assert "verdict" not in written.partition("\n\n2 corpora")[0]
-
-
 def test_it_decides_only_when_every_corpus_has_been_run():
     three = [on(c, {"a": -0.2}, CORPORA) for c in CORPORA[:3]]
     found = over_corpora(summaries(*three))

@@ -31,6 +31,7 @@ QUIETLY = engine.RunOptions(local=True, quiet=True)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_pages", "without_mlflow")
 def test_only_what_is_missing_is_trained(workspace, tmp_path):
     engine.run_study(STUDY, None, workspace, QUIETLY)
     (record,) = publishing.publish(workspace.store, ["kept"], tmp_path / "published")
@@ -93,14 +94,3 @@ def test_the_readme_lists_the_code_of_every_attempt(by_hand, tmp_path):
     text = publishing.readme(store, "results")
     assert f"- ablate at {'a' * 12}, {'b' * 12}; 2 trials recorded no commit" in text
     assert "- large products in float32" in text
-
-
-def test_a_folder_whose_name_is_not_utf_8(by_hand, tmp_path):
-    study = by_hand({"base": [4.0, 4.1], "b": [3.9, 3.8]})
-    store = Store(str(tmp_path / "store"))
-    study_record.write(store, study.record)
-    for journal in study.journals.values():
-        journal.write(store)
-    folder = tmp_path / os.fsdecode(b"of \xff")
-    publishing.publish(store, [study.record.name], folder)
-    assert "--results of ?" in (folder / publishing.README).read_text()

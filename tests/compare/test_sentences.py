@@ -59,11 +59,6 @@ def references(workspace):
     return open_corpus(PAIRS, workspace.data).references("valid")
 
 
-def test_a_trial_keeps_what_it_concludes_with(workspace, two):
-    for trial_id in two:
-        assert sentences.read(workspace.store, trial_id, "own", 2) == [trial_id, ""]
-
-
 def write(workspace, trial_ids, *texts):
     for trial_id, lines in zip(trial_ids, texts, strict=True):
         sentences.write(workspace.store, trial_id, "valid", lines)
@@ -106,13 +101,6 @@ def test_every_token_of_the_targets_is_compared_too(workspace, two, references):
     assert both.count("Intervals: over") == 1
 
 
-def test_reading_what_was_written_of_test_is_recorded(workspace, two):
-    of_test = open_corpus(PAIRS, workspace.data).references("test")
-    for trial_id in two:
-        sentences.write(workspace.store, trial_id, "test", of_test)
-    assert "read number 1 after" in " ".join(show_tokens(workspace, two, "test").split())
-
-
 def test_sentences_that_are_missing_or_of_another_number_are_refused(workspace, two, references):
     with pytest.raises(TrialError, match=rf"has no sentences of valid that trial {two[0]} wrote"):
         show_tokens(workspace, two, "valid")
@@ -151,9 +139,3 @@ def test_the_interval_of_a_mean_score_is_that_of_losses():
     assert by_score.interval == pytest.approx([-end for end in reversed(by_loss.interval)])
     assert by_score.p == pytest.approx(by_loss.p)
     assert by_score.num_better == by_loss.num_better
-
-
-def test_too_few_sentences_have_no_interval():
-    rows = np.ones((tokens.MIN_SENTENCES - 1, 2))
-    difference = tokens.score_difference(2 * rows, rows, lambda row: float(row[0]))
-    assert (difference.mean, difference.interval, difference.p) == (39, None, None)

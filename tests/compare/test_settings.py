@@ -54,14 +54,6 @@ def test_many_differences_are_a_few_lines(by_hand):
     assert "a.* (4 fields)" in note and "7 more" in note and len(note) < 900
 
 
-def test_arms_of_the_same_trials_have_the_same_settings(by_hand):
-    study = by_hand({"base": BASE, "other": BASE})
-    trials = [replace(trial, id=f"base-{trial.seed_index}") for trial in study.trials]
-    study.record_fields = {"trials": tuple(trials)}
-    text = written(Judged(study.record, study.journals))
-    assert "same settings as base arm" in text and "undecided" not in text
-
-
 def test_a_setting_that_is_never_read_is_not_undecided(by_hand):
     study = by_hand({"base": BASE, "unread": BASE, "other": OTHER})
     summary = Judged(study.record, study.journals)
@@ -110,9 +102,3 @@ def test_a_field_that_arms_search_by_rows_of_their_own_has_the_names_of_all(by_h
     text = written(Judged(study.record, study.journals))
     found = " ".join(text.split("Settings found by the searches")[1].split())
     assert found.endswith("Rate of SGD / Rate of AdamW 0.01235 2")
-
-
-def test_a_search_that_is_not_over_has_found_nothing(by_hand):
-    study = searched(by_hand, rows={"optimizer.rate": "Learning rate"}, chosen=None, ended=False)
-    summary = Judged(study.record, study.journals)
-    assert summary.found == {} and "Settings found" not in written(summary)

@@ -10,8 +10,6 @@ from scipy import stats
 
 from ablate.compare.statistics import paired as ours
 
-DELTAS = (-0.012, -0.004, -0.019, 0.003, -0.008)
-
 NEAR = (0.1, 0.11, 0.105)  # differences of three pairs
 
 
@@ -43,10 +41,6 @@ def test_the_sign_flip_test_is_exact_for_few_pairs(num):
     assert ours.sign_flip_test(deltas) == pytest.approx(theirs.pvalue)
 
 
-def test_five_seeds_cannot_be_decided_by_sign_flips():
-    assert ours.sign_flip_test([-1, -1.1, -0.9, -1.2, -1]) == 2 / 32
-
-
 def test_the_sampled_sign_flip_test_comes_close_to_the_exact_one():
     deltas = normal(1, ours.EXACT_FLIPS + 1, mean=0.4)
     patterns = np.array(list(itertools.product([1.0, -1.0], repeat=len(deltas))))
@@ -67,10 +61,6 @@ def test_holm_by_hand():
     assert ours.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert ours.holm([0.5, 0.9]) == [1.0, 1.0]
     assert ours.holm([]) == []
-
-
-def test_holm_counts_comparisons_that_have_no_result_yet():
-    assert ours.holm([0.01, None, None]) == [0.03, None, None]
 
 
 def test_verdicts_name_a_direction_only_where_the_corrected_test_does():

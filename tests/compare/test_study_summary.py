@@ -7,13 +7,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 
-import ablate
 from ablate.compare.study_summary import StudySummary
 from ablate.errors import ConfigError, MissingDependency
-from ablate.public import HOMES
 from ablate.store.study_record import SearchRecord
 from tests.support.tables import written
 
@@ -59,14 +56,6 @@ def test_its_frame_has_every_number_unrounded(summary, monkeypatch):
         summary.to_frame("panda")
 
 
-def test_its_plots_are_figures_of_plotly(summary):
-    figure = summary.plot()
-    assert isinstance(figure, go.Figure) and "from that of base" in str(figure.layout)
-    assert figure.layout.paper_bgcolor == "#ffffff", "its black text is read in a dark notebook too"
-    with pytest.raises(ConfigError, match=r"nothing to draw as search; it needs a search"):
-        summary.plot("search")
-
-
 def test_the_best_arm_is_the_one_that_the_table_marks(summary, by_hand):
     best = summary.best()
     assert best and (best.arm, best.settings) == ("<b>other", {"head": "doc"})
@@ -102,10 +91,3 @@ def test_the_best_settings_are_those_of_the_best_search(by_hand):
     best = summary_of(study).best()
     assert best.settings == {"head": "doc", "optimizer.rate": 2.0}
     assert best.reason.endswith("Settings found by the best on validation of its 3 searches.")
-
-
-def test_the_package_lists_its_names_and_compare_is_a_function():
-    public = {name for name in dir(ablate) if not name.startswith("_")}
-    assert public == set(HOMES)
-    with pytest.raises(ConfigError, match="give either studies and papers, or differ="):
-        ablate.compare()

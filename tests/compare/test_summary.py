@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from ablate.compare.judged import Judged
-from ablate.store.attempt import Attempt, Kept
-from ablate.store.study_record import ArmRecord, SearchRecord
+from ablate.store.attempt import Attempt
+from ablate.store.study_record import SearchRecord
 
 BASE = (4.10, 4.12, 4.09, 4.11, 4.13)
 LOWER = tuple(nats - 0.05 - 0.001 * i for i, nats in enumerate(BASE))
@@ -44,25 +43,6 @@ def test_a_whole_table(by_hand):
     assert noise.comparison.verdict == "undecided"
     assert noise.comparison.p_holm >= noise.comparison.difference.p
     assert [arm.best for arm in summary.arms] == [False, True, False]
-
-
-def test_the_displayed_delta_is_what_a_reader_gets_by_dividing(by_hand):
-    """But for the spread of the seeds, which moves arithmetic means."""
-    summary = summary_of(by_hand({"base": BASE, "doc": LOWER}))
-    base, doc = summary.arms
-    divided = doc.cells["test"].mean / base.cells["test"].mean
-    assert doc.comparison.delta == pytest.approx(100 * (divided - 1), abs=0.005)
-
-
-def test_characters_are_shown_in_bits(by_hand):
-    study = by_hand({"base": (1.0, 1.01, 1.02), "doc": (0.9, 0.92, 0.9)})
-    study.record_fields = {"level": "character", "floor": {"test": 0.8}}
-    summary = summary_of(study)
-    doc = summary.arm("doc")
-    assert summary.unit == "bits per character"
-    assert doc.cells["test"].mean == pytest.approx(np.mean((0.9, 0.92, 0.9)) / math.log(2))
-    assert summary.floor["test"] == pytest.approx(0.8 / math.log(2))
-    assert doc.comparison.delta == pytest.approx(doc.comparison.difference.mean / math.log(2))
 
 
 def test_nothing_done(by_hand):
@@ -178,23 +158,6 @@ def test_no_verdict_while_trials_are_still_to_run(by_hand):
     assert not any(arm.best for arm in summary.arms)
 
 
-def test_all_failed(by_hand):
-    study = by_hand({"base": BASE, "doc": LOWER})
-    for index in range(5):
-        study.end(f"doc-{index}", "failed")
-    summary = summary_of(study)
-    doc = summary.arm("doc")
-    assert (doc.counts.failed, doc.cells, doc.comparison, doc.best) == (5, {}, None, False)
-    assert summary.num_comparisons == 1
-
-
-def test_a_missing_base_arm_leaves_the_cells(by_hand):
-    summary = summary_of(by_hand({"doc": LOWER, "noise": NOISY}, base_arm="gone"))
-    assert all(arm.comparison is None and "test" in arm.cells for arm in summary.arms)
-    assert summary.num_comparisons == 0
-    assert any("'gone'" in note for note in summary.notes)
-
-
 def test_an_arm_that_is_the_base_trial_for_trial(by_hand):
     study = by_hand({"base": BASE, "again": ()})
     for index in range(5):
@@ -240,38 +203,6 @@ def test_an_ensemble_has_its_own_row(by_hand, final):
     assert ensemble.cells["test"].spread is None
 
 
-def test_published_values_are_shown_only_at_a_comparable_scale(by_hand):
-    arms = (ArmRecord(name="base", published={"test": 56.5}),)
-    study = by_hand({"base": BASE})
-    study.record_fields = {"arms": arms}
-    assert summary_of(study).arm("base").published == {}
-    study.record_fields = {"arms": arms, "published_scale": True}
-    assert summary_of(study).arm("base").published == {"test": 56.5}
-
-
-def test_without_test_readings_validation_decides(by_hand):
-    study = by_hand({"base": BASE, "doc": LOWER})
-    for journal in study.journals.values():
-        del journal.outcome.metrics["test_nll"]
-    summary = summary_of(study)
-    assert summary.split == "valid"
-    assert summary.arm("doc").comparison.verdict == "better"
-    assert summary.arm("doc").best
-
-
-def test_two_seeds_are_undecided_whatever_they_say(by_hand):
-    comparison = summary_of(by_hand({"base": BASE[:2], "doc": LOWER[:2]})).arm("doc").comparison
-    assert (comparison.verdict, comparison.p_holm) == ("undecided", None)
-    assert comparison.more is not None
-    assert comparison.more >= 1
-
-
-def test_one_seed_is_undecided(by_hand):
-    comparison = summary_of(by_hand({"base": BASE[:1], "doc": LOWER[:1]})).arm("doc").comparison
-    assert (comparison.verdict, comparison.reason) == ("undecided", "1 pair")
-    assert (comparison.interval, comparison.more) == (None, None)
-
-
 def test_a_result_below_the_floor_is_noted(by_hand):
     study = by_hand({"base": BASE})
     study.record_fields = {"floor": {"valid": 3.9, "test": 4.2}}
@@ -309,49 +240,6 @@ def test_a_searched_arm_is_not_whole_before_its_winner_is_confirmed(by_hand):
     counts = {arm.name: arm.counts for arm in summary_of(study).arms}
     assert (counts["doc"].planned, counts["base"].planned) == (15, 5)
     assert any("1 search" in note for note in summary.notes)
-
-
-def test_an_arm_of_all_seeds_together_has_one_result(by_hand):
-    study = by_hand({"base": BASE, "all": ()})
-    study.arm_fields = {"all": {"together": True}}
-    counts = {arm.name: arm.counts for arm in summary_of(study).arms}
-    assert (counts["all"].planned, counts["base"].planned) == (1, 5)
-
-
-def simulated(by_hand, generator, num_arms: int, num_seeds: int, effect: float = 0.0):
-    """Arms that share each seed's draw, as paired arms do, with noise of their own."""
-    seeds = generator.normal(0, 0.01, size=num_seeds)
-    names = ["base", *(f"arm{i}" for i in range(1, num_arms))]
-    losses = {n: [*(4.1 + seeds + generator.normal(0, 0.006, size=num_seeds))] for n in names}
-    losses["arm1"] = [nats + effect for nats in losses["arm1"]]
-    return summary_of(by_hand(losses))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("num_arms", "num_seeds"), [(2, 3), (6, 5), (11, 5)])
-def test_identical_arms_are_called_different_at_most_at_the_level(by_hand, num_arms, num_seeds):
-    """A/A: tables whose every verdict would be a mistake, and whose every best arm."""
-    generator = np.random.default_rng(num_arms)
-    repeats = 200
-    tables = [simulated(by_hand, generator, num_arms, num_seeds) for _ in range(repeats)]
-    different = sum(
-        any(arm.comparison and arm.comparison.verdict != "undecided" for arm in table.arms)
-        for table in tables
-    )
-    best = sum(any(arm.best for arm in table.arms) for table in tables)
-    for mistakes in (different, best):
-        assert stats.binomtest(mistakes, repeats, 0.05, alternative="greater").pvalue > 0.02
-
-
-def test_a_known_effect_is_found_and_its_interval_covers_it(by_hand):
-    generator = np.random.default_rng(5)
-    tables = [simulated(by_hand, generator, 4, 8, effect=-0.03) for _ in range(200)]
-    comparisons = [table.arm("arm1").comparison for table in tables]
-    assert sum(comparison.verdict == "better" for comparison in comparisons) > 190
-    intervals = [comparison.difference.interval for comparison in comparisons]
-    assert np.mean([low <= -0.03 <= high for low, high in intervals]) == pytest.approx(
-        0.95, abs=0.035
-    )
 
 
 def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
@@ -418,14 +306,6 @@ def test_an_heir_s_settings_cost_the_trials_of_all_before_it(by_hand):
     ]
 
 
-def test_a_trial_that_arms_share_costs_once(by_hand):
-    study = by_hand({"base": BASE, "again": ()})
-    for index in range(5):
-        study.plan(f"base-{index}", "again", index)
-    summary = summary_of(study)
-    assert [arm.seconds for arm in summary.arms] == [22.5, 22.5] and summary.seconds == 22.5
-
-
 @pytest.mark.parametrize("value", [1e308, -1e308, 1e200])
 def test_a_number_too_large_to_compute_with_has_diverged(by_hand, value):
     study = by_hand({"base": BASE, "large": [value] * 5, "doc": LOWER})
@@ -433,15 +313,6 @@ def test_a_number_too_large_to_compute_with_has_diverged(by_hand, value):
     large = summary.arm("large")
     assert (large.counts.completed, large.counts.diverged) == (0, 5) and not large.values
     assert summary.arm("doc").counts.completed == 5
-
-
-def test_variables_that_a_loop_keeps_are_named(by_hand):
-    study = by_hand({"base": BASE, "doc": LOWER})
-    kept = Kept(where="task.py:7", names=("best", "patience"))
-    for trial in study.record.trials:
-        study.journals[trial.id].attempts.append(Attempt(kept_outside=kept))
-    (note,) = (text for text in summary_of(study).notes if "task.py:7" in text)
-    assert "this loop keeps best and patience from epoch to epoch" in note
 
 
 def test_settings_without_effect_are_named_with_their_arms(by_hand):

@@ -91,12 +91,6 @@ def test_without_noise_there_is_no_interval_and_p_is_of_the_mean():
     assert two_noises.p_value(([0.1, -0.1], [0.2, -0.2])) == 1
 
 
-def test_a_difference_far_beyond_its_noise_has_a_small_p():
-    p = two_noises.p_value(([100.0 + 0.001 * s for s in range(200)], [99.9, 100.1] * 5_000))
-    assert p is not None
-    assert 0 <= p < 1e-100
-
-
 LOSSES = {"base": [4.10, 4.12, 4.09, 4.11], "arm": [4.08, 4.095, 4.075, 4.085]}
 NOISY = np.random.default_rng(5).normal(0, 0.1, 30)
 OF_TEXT = {

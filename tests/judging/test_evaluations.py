@@ -7,7 +7,6 @@ with models of ours that need no weights (`tests/lab/evaluations/`).
 from __future__ import annotations
 
 import json
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -38,15 +37,6 @@ def test_documents_of_the_harness_have_items_metrics_and_the_model():
     assert first["doc.template"] == 0
     assert {row["acc"] for row in rows} == {0.0, 1.0}
     assert first["fewshot_seed"] == 1234
-
-
-def test_a_file_of_documents_is_read_by_itself(tmp_path: Path):
-    file = log("plain/*/samples_*.jsonl")
-    whole = files.read(str(file))
-    alone = files.read(shutil.copy(file, tmp_path))  # without the results beside it
-    assert [row["acc"] for row in whole] == [row["acc"] for row in alone]
-    assert "model" not in alone[0]
-    assert "model" in whole[0]
 
 
 def test_filters_are_metrics_of_one_document(tmp_path: Path):
@@ -105,9 +95,3 @@ def test_a_log_that_did_not_end_or_is_cut_is_refused(tmp_path: Path):
         with pytest.raises(ConfigError) as raised:
             files.read(str(tmp_path / name))
         assert error in str(raised.value)
-
-
-def test_a_folder_without_logs_says_what_it_looked_for(tmp_path: Path):
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(ConfigError, match=r"samples_\*\.jsonl of lm-evaluation-harness"):
-        files.read(str(tmp_path))

@@ -26,12 +26,6 @@ def test_two_share_a_letter_unless_they_are_apart(num, rng):
     assert all(found.values()) and "a" in found[names[0]]
 
 
-def test_the_groups_of_more_arms_than_letters_differ():
-    names = [f"arm {i}" for i in range(30)]
-    found = letters(names, [*itertools.combinations(names, 2)])
-    assert len({*found.values()}) == 30 and found["arm 26"] == "aa"
-
-
 def judged(losses: np.ndarray):
     """A row for each arm and seed."""
     rows = [
@@ -78,9 +72,3 @@ def test_a_table_has_them_in_every_format(tmp_path, capsys):
     assert [arm["group"] for arm in json.loads(capsys.readouterr().out)["arms"]] == ["a", "b"]
     assert main([*command, "--format", "csv"]) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith(",group")
-
-
-def test_a_ledger_counts_variants_one_by_one(tmp_path, capsys):
-    words = ["judge", "runs.csv", "--groups", "--ledger", str(tmp_path / "ledger.json")]
-    assert main(words) != 0
-    assert "Leave one of the two out" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,14 @@ import pytest
 from scipy import stats
 
 import ablate
-from ablate.cli import main
-from ablate.compare.statistics import items, looks, power_items, two_noises
+from ablate.compare.statistics import items, power_items, two_noises
 from ablate.compare.statistics.paired import Difference, paired_difference
 from ablate.compare.study_summary import StudySummary
 from ablate.compare.table.advice import advice
 from ablate.compare.table.notes import cautions
-from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
-from tests.judging.test_judge import written
 
 ASKED = {"arm": "model", "metric": "acc", "better": "higher", "item": "doc"}
-OPTIONS = ("--arm", "model", "--metric", "acc", "--better", "higher", "--item", "doc")
 
 
 def answers(
@@ -124,30 +119,6 @@ def test_seeds_and_items_are_crossed():
     assert "3 paired seeds on 200 items (over seeds and items)" in " ".join(str(summary).split())
 
 
-def test_over_several_looks_seeds_and_items_are_crossed_too():
-    one, several = (ablate.judge(THREE, **ASKED, looks=planned) for planned in ((), (3, 5)))
-    first, looked_at = (difference(summary, "tuned") for summary in (one, several))
-    assert looked_at.by_block == first.by_block
-    assert looked_at.p == pytest.approx(looks.p_over(first.p, (3, 5)))  # type: ignore[arg-type]
-    assert "(over seeds and items)" in " ".join(str(several).split())
-
-
-def test_a_margin_counts_the_noise_of_items():
-    alike = answers({"plain": 0.0, "tuned": 0.0}, seeds=3, apart=0.0)
-    wide = ablate.judge(alike, **ASKED, margin=0.2).arm("tuned").comparison
-    narrow = ablate.judge(alike, **ASKED, margin=0.05).arm("tuned").comparison
-    assert (wide.verdict, narrow.verdict) == ("same", "undecided")  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("scale", ["linear", "log", "logit"])
-@pytest.mark.parametrize("better", ["lower", "higher"])
-def test_a_slope_is_that_of_the_loss(scale: str, better: str):
-    metric = Metric("acc", better=better, scale=scale)
-    at, step = 0.3, 1e-6
-    rise = (metric.loss(at + step) - metric.loss(at - step)) / (2 * step)
-    assert metric.slope(at) == pytest.approx(rise)
-
-
 def test_on_a_scale_of_odds_items_count_as_they_move_the_odds():
     own = difference(ablate.judge(THREE, **ASKED, scale="logit"), "tuned")
     centre = {arm: by_item(THREE, arm).mean(1, keepdims=True) for arm in ("plain", "tuned")}
@@ -175,17 +146,6 @@ def test_rows_of_items_that_cannot_be_judged(rows: Any, more: Any, error: str):
     assert error in str(raised.value)
 
 
-def test_one_seed_that_is_left_of_several_is_no_repetition():
-    crashed = [
-        {**row, "state": "crashed" if row["model"] == "tuned" and row["seed"] else "finished"}
-        for row in THREE
-    ]
-    comparison = ablate.judge(crashed, **ASKED).arm("tuned").comparison
-    assert comparison is not None
-    assert comparison.difference.num_pairs == 1
-    assert (comparison.verdict, comparison.reason) == ("undecided", "1 pair")
-
-
 def test_items_that_are_taken_for_seeds_are_noticed():
     numbered = [{**row, "seed": row["doc"]} for row in ONE]
     summary = ablate.judge(numbered, **{**ASKED, "item": None})
@@ -193,16 +153,6 @@ def test_items_that_are_taken_for_seeds_are_noticed():
     scored = [{**row, "acc": row["acc"] + 0.5} for row in numbered]
     summary = ablate.judge(scored, **{**ASKED, "item": None})
     assert "200 seeds of one arm are many" in " ".join(str(summary).split())
-
-
-def test_kept_results_have_their_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file, place = written(tmp_path / "evals.csv", THREE), ["--workspace", str(tmp_path / "w")]
-    assert main(["judge", file, *OPTIONS, "--keep", "evals", *place]) == 0
-    first = capsys.readouterr().out
-    assert main(["table", "evals", *place]) == 0
-    again = capsys.readouterr().out
-    assert "over seeds and items" in again
-    assert again.splitlines()[3:-1] == first.splitlines()[3:-1]
 
 
 def crossed(of_seeds: Sequence[float], of_items: Sequence[float]) -> Difference:

@@ -16,7 +16,6 @@ from scipy import stats
 
 import ablate
 from ablate.cli import main
-from ablate.compare.statistics import anytime
 from ablate.compare.table.advice import Advice, advice
 from ablate.compare.table.notes import cautions
 from ablate.config.metrics import Metric
@@ -68,11 +67,6 @@ def test_its_numbers_are_scipys():
     assert summary.arm("drop").comparison.verdict == Verdict.UNDECIDED  # type: ignore[union-attr]
 
 
-def test_lower_is_better_if_so_it_is_said():
-    summary = ablate.judge(THREE, **{**ASKED, "better": "lower"})
-    assert summary.arm("wide").comparison.verdict == Verdict.WORSE  # type: ignore[union-attr]
-
-
 def written(file: Path, records: Sequence[Mapping[str, Any]]) -> str:
     if file.suffix in (".csv", ".tsv"):
         with file.open("w", newline="") as lines:
@@ -100,12 +94,6 @@ def test_every_kind_of_file_gives_the_same(suffix: str, tmp_path: Path):
         assert ours.difference.deltas == pytest.approx(theirs.difference.deltas)
 
 
-def test_the_order_of_rows_does_not_matter():
-    shuffled = [THREE[at] for at in np.random.default_rng(1).permutation(len(THREE))]
-    judged = ablate.judge(shuffled, **ASKED, base="plain")
-    assert judged.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
-
-
 def test_several_columns_name_an_arm():
     records = [{**row, "width": 8 if row["model"] == "plain" else 16} for row in THREE]
     summary = ablate.judge(records, **{**ASKED, "arm": ("model", "width")})
@@ -131,13 +119,6 @@ def test_a_run_without_a_number_speaks_against_its_arm():
     assert comparison.reason == "lost seeds"
 
 
-def test_unequal_costs_are_named():
-    records = [{**row, "flops": 13.0 if row["model"] == "wide" else 10.0} for row in THREE]
-    (note,) = ablate.judge(records, **ASKED, cost="flops").record.notes
-    assert "wide 1.30 times" in note
-    assert "drop" not in note
-
-
 @pytest.mark.parametrize(
     ("records", "more", "error"),
     [
@@ -146,7 +127,6 @@ def test_unequal_costs_are_named():
         (THREE[:6], {}, "one arm, 'plain': there is nothing to compare it with"),
         (rows({"plain": 0.0, "wide": 0.02}, seeds=1), {}, "one seed of each arm"),
         ([*THREE, THREE[3]], {}, "rows 4 and 19 are both of arm 'plain' and seed 3"),
-        ([*THREE, {**THREE[3], "step": 9}], {}, "rows 4 and 19"),
         ([{**row, "step": 1} for row in THREE] * 2, {}, "They are equal: leave one out"),
         ([{**row, "step": at} for at in (1, 2) for row in THREE], {}, "They differ in 'step'"),
         (
@@ -154,7 +134,6 @@ def test_unequal_costs_are_named():
             {},
             "no two arms share a seed",
         ),
-        ([{**THREE[0], "acc": "good"}, *THREE[1:]], {}, "row 1: acc = 'good' is not allowed"),
         ([{**THREE[0], "acc": "0_85"}, *THREE[1:]], {}, "row 1: acc = '0_85' is not allowed"),
         (
             [{**row, "step": 1, "acc": row["acc"] + at} for at in (0, 1) for row in THREE],
@@ -188,15 +167,6 @@ def test_a_wrong_file_is_refused(name: str, content: str | None, error: str, tmp
     with pytest.raises(ConfigError) as raised:
         files.read(str(tmp_path / name))
     assert error in str(raised.value)
-
-
-def test_the_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file = written(tmp_path / "sweep.csv", THREE)
-    assert main(["judge", file, *OPTIONS]) == 0
-    printed = capsys.readouterr().out
-    assert "sweep@imported" in printed
-    wide = next(line for line in printed.splitlines() if line.startswith("wide"))
-    assert wide.endswith("better")
 
 
 def test_kept_results_are_a_study_of_the_workspace(
@@ -247,19 +217,6 @@ def test_planned_looks_are_judged_as_looks():
         ablate.judge(THREE, **ASKED, looks=(5, 3))
 
 
-def test_results_that_were_looked_at_between_planned_looks_are_judged_at_any_time():
-    summary = ablate.judge(THREE, **ASKED, looks=(3, 9))
-    assert not summary.looks.as_planned
-    deltas = summary.arm("wide").comparison.difference  # type: ignore[union-attr]
-    assert deltas.p == pytest.approx(anytime.p_value(deltas.deltas))
-
-
-def test_a_margin_makes_arms_the_same():
-    comparison = ablate.judge(THREE, **ASKED, margin=0.01).arm("drop").comparison
-    assert comparison is not None
-    assert comparison.verdict == Verdict.SAME
-
-
 def test_runs_without_seeds_pair_in_the_order_of_rows():
     bare = [{key: value for key, value in row.items() if key != "seed"} for row in THREE]
     with pytest.raises(ConfigError, match="--in-order"):
@@ -291,17 +248,6 @@ def test_a_seed_without_a_row_is_lost(gone, base, verdict, reason):
     assert (comparison.verdict, comparison.reason) == (verdict, reason)
     said = any(arm in note and ": the seeds" in note for note in cautions(summary))
     assert said == bool(reason)
-
-
-@pytest.mark.parametrize("form", ["markdown", "latex", "html"])
-def test_every_format_says_what_to_run_next(
-    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file = written(tmp_path / "sweep.csv", rows({"plain": 0.0, "wide": 0.0012}))
-    assert main(["judge", file, *OPTIONS, "--format", form]) == 0
-    printed = capsys.readouterr().out
-    assert "Nothing is decided. Even 100 seeds would probably not decide it." in printed
-    assert "params" not in printed
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy's, in MLflow's client
@@ -343,7 +289,6 @@ def test_runs_of_mlflow_and_trials_of_optuna(tmp_path: Path, capsys: pytest.Capt
     [
         ("r.csv", "model,acc,acc\n", "two columns of one name, 'acc'"),
         ("r.csv", "model,seed,acc\nplain,1,0,85\n", "line 2 has 4 cells, and the header 3"),
-        ("r.csv", "model,seed,acc\nplain,1\n", "line 2 has 2 cells, and the header 3"),
         ("r.jsonl", '{"acc": 1, "acc": 2}\n', "two columns of one name, 'acc'"),
         ("r.json", '[{"a.b": 1, "a": {"b": 2}}]', "two columns of one name, 'a.b'"),
     ],
@@ -357,27 +302,11 @@ def test_a_file_that_says_two_things_is_refused(
     assert error in str(raised.value)
 
 
-def test_a_table_with_two_columns_of_one_name_is_refused(tmp_path: Path):
-    table = pa.table([["plain", "wide"], [0.8, 0.9], [0.7, 0.6]], names=["model", "acc", "acc"])
-    parquet.write_table(table, tmp_path / "r.parquet")
-    for results in (table, str(tmp_path / "r.parquet")):
-        with pytest.raises(ConfigError, match="two columns of one name, 'acc'"):
-            ablate.judge(results, **ASKED)
-
-
 def test_empty_cells_may_follow_a_line(tmp_path: Path):
     lines = ["model,seed,acc,,"] + [f"{r['model']},{r['seed']},{r['acc']},,," for r in THREE]
     (tmp_path / "r.csv").write_text("\n".join(lines))
     judged = ablate.judge(tmp_path / "r.csv", **ASKED)
     assert judged.arm("wide").comparison == ablate.judge(THREE, **ASKED).arm("wide").comparison
-
-
-@pytest.mark.parametrize("value", [1e308, -1e200, 10**400, float("inf")])
-def test_a_number_too_large_to_compute_with_has_diverged(value: float):
-    records = [{**row, "acc": value} if at == 7 else row for at, row in enumerate(THREE)]
-    comparison = ablate.judge(records, **ASKED).arm("wide").comparison
-    assert comparison is not None
-    assert comparison.reason == "lost seeds"
 
 
 @pytest.mark.parametrize("column", ["model", "seed"])
@@ -433,13 +362,6 @@ def test_items_are_not_taken_for_runs(records: Any, more: Any, error: str):
     assert error in str(raised.value)
 
 
-def test_rows_that_do_not_count_are_counted():
-    early = [{**row, "step": 1, "acc": 0.1} for row in THREE]
-    steps = [*early, *({**row, "step": 2} for row in THREE)]
-    (note,) = ablate.judge(steps, **ASKED, last="step").record.notes
-    assert note.startswith("18 of 36 rows count")
-
-
 @pytest.mark.parametrize("state", ["crashed", "failed", "running"])
 def test_a_run_that_did_not_finish_has_not_diverged(state: str):
     """Weights & Biases exports the state of a run, and a number that is not final."""
@@ -463,15 +385,7 @@ def test_a_state_is_read_however_it_is_written(states: dict[str, str]):
     assert ablate.judge(records, **ASKED).arm("wide").counts.failed == 1
 
 
-def test_a_run_that_did_not_finish_is_not_in_the_ledger(tmp_path: Path):
-    ledger = str(tmp_path / "ledger.jsonl")
-    crashed = [{**r, "State": "crashed"} if at == 7 else r for at, r in enumerate(THREE)]
-    for records in (crashed, THREE):
-        summary = ablate.judge(records, **ASKED, ledger=ledger)
-    assert summary.num_comparisons == 2
-
-
-@pytest.mark.parametrize("named", ["seed_{}", "Seed {}", "acc_seed{}", "acc/seed={}"])
+@pytest.mark.parametrize("named", ["Seed {}", "acc/seed={}"])
 def test_a_column_for_each_seed_is_read(named: str, tmp_path: Path):
     wide = [
         {"model": arm, **{named.format(s): v for s, v in enumerate(by_arm(THREE, arm).tolist())}}

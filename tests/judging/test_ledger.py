@@ -50,14 +50,6 @@ def test_the_best_of_forty_tries_is_judged_as_the_best_of_forty(tmp_path: Path):
     assert counted[4].num_comparisons == 5
 
 
-def test_judging_again_counts_nothing_twice(tmp_path: Path):
-    ledger = tmp_path / "ledger.jsonl"
-    for _ in range(3):
-        summary = ablate.judge(one_try(1), **ASKED, ledger=str(ledger))
-    assert summary.num_comparisons == 1
-    assert len(ledger.read_text().splitlines()) == 1
-
-
 def test_a_seed_that_another_file_writes_otherwise_is_no_fresh_one(tmp_path: Path):
     ledger = tmp_path / "ledger.jsonl"
     for written in (int, float, str, "{}.0".format):
@@ -73,14 +65,6 @@ def test_a_ledger_without_a_name_is_not_taken_for_none(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match="is not a file"):
         ablate.judge(one_try(1), **ASKED, ledger="")
-
-
-def test_other_results_under_an_old_name_are_another_variant(tmp_path: Path):
-    ledger, renamed = str(tmp_path / "ledger.jsonl"), one_try(2)
-    ablate.judge(one_try(1), **ASKED, ledger=ledger)
-    for row in renamed:
-        row["model"] = row["model"].replace("try 2", "try 1")
-    assert ablate.judge(renamed, **ASKED, ledger=ledger).num_comparisons == 2
 
 
 def test_another_name_of_the_base_or_the_column_is_no_new_beginning(tmp_path: Path):
@@ -209,14 +193,6 @@ def test_looks_hold_if_they_were_planned_before_the_first(tmp_path: Path):
         ablate.judge(whole, **ASKED, ledger=unplanned, looks=(5, 8))
 
 
-def test_a_damaged_ledger_is_not_read_around(tmp_path: Path):
-    file = tmp_path / "ledger.jsonl"
-    ablate.judge(one_try(1), **ASKED, ledger=str(file))
-    file.write_text(file.read_text() + "{\n")
-    with pytest.raises(DamagedError, match="line 2"):
-        ablate.judge(one_try(2), **ASKED, ledger=str(file))
-
-
 def lines_of(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line)["judged"] for line in file.read_text().splitlines()]
 
@@ -246,19 +222,6 @@ def test_a_full_disk_leaves_the_ledger_as_it_was(tmp_path: Path, monkeypatch: py
         patched.setattr(os, "fsync", full)
         ablate.judge(one_try(2), **ASKED, ledger=str(file))
     assert file.read_bytes() == whole
-
-
-def test_any_name_can_be_in_a_ledger(tmp_path: Path):
-    ledger, odd = str(tmp_path / "ledger.jsonl"), named(one_try(1), {"try 1": "a\u2028b\x85\rc"})
-    for _ in range(2):
-        assert ablate.judge(odd, **ASKED, ledger=ledger).num_comparisons == 1
-    assert ablate.judge(one_try(2), **ASKED, ledger=ledger).num_comparisons == 2
-
-
-def test_what_is_no_file_is_no_ledger(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StoreError, match="is not a file"):
-        ablate.judge(one_try(1), **ASKED, ledger=str(tmp_path / "pipe"))
 
 
 @pytest.mark.parametrize("value", ["1" + 400 * "0", "1e999", '"good"', "[1]"])

@@ -105,11 +105,3 @@ def test_steps_without_the_metric_are_not_the_last(tmp_path):
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     known = losses(judged(tmp_path / "log.jsonl", arm="a", seed="seed"))
     assert [*known.values()] == [[1, 2, 3], [1, 2, 3]]
-
-
-def test_a_pattern_that_matches_nothing_and_a_database_of_something_else(tmp_path):
-    with pytest.raises(ConfigError, match="No file matches"):
-        read(f"{tmp_path}/*/metrics.csv")
-    (tmp_path / "other.db").write_bytes(b"")
-    with pytest.raises(ConfigError, match="it is no project of trackio: no such table"):
-        read(str(tmp_path / "other.db"))

@@ -48,15 +48,6 @@ def test_the_question_and_its_answer_need_no_scrolling(site, tabs, place, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_on_a_phone_the_difference_and_the_verdict_stay(site, tabs):  # noqa: F811
-    tab = tabs(width=390, height=844)
-    tab.goto(f"{site}/study/{KEY}")
-    arm, difference, _, verdict = tab.evaluate(SHOWN)
-    assert (arm, verdict) == ("arm", "verdict") and difference.startswith("Δ")
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
 def test_an_interval_narrows_while_it_is_shown(site, tabs, place):  # noqa: F811
     with held(place.workspace, KEY):
         tab = tabs(width=1280, height=720)

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from ablate.live import changes, deltas, figures
 from ablate.live.followed import Followed
 from ablate.live.served import LAST_SECONDS
-from ablate.live.watched import Watched
 from ablate.store import journal as journals
-from ablate.store.workspace import held
 from tests.live.test_what_is_said import rewrite
 from tests.support.live_pages import KEY
 
@@ -30,14 +28,6 @@ def test_only_journals_that_changed_are_read_again(place, monkeypatch):
     assert not followed.refresh() and not read
     place.grow("mos-3", 1)
     assert followed.refresh() and read == ["mos-3"]
-
-
-def test_a_resumed_trial_loses_its_outcome_here_too(place):
-    followed = Followed(place.workspace, KEY)
-    followed.refresh()
-    place.grow("base-0", 1)  # run again, for its lost weights
-    assert any(followed.refresh() for _ in range(3))
-    assert followed.ends["base-0"] is None
 
 
 def test_a_client_is_sent_only_what_changed_since_its_cursor(served, place, monkeypatch):
@@ -82,25 +72,6 @@ def test_a_cursor_of_another_servers_life_gets_everything(served):
     assert [watched.position_of(one) for one in ("", "abcdef.3", "..")] == [-1] * 3
 
 
-def test_clients_share_one_reader(served):
-    class Counting:
-        num = 0
-
-        def refresh(self) -> bool:
-            self.num += 1
-            return True
-
-    source = Counting()
-    watched = Watched(source)
-    watched._looked = float("inf")  # just now
-    watched.refresh()
-    assert source.num == 0
-
-
-def test_a_figure_with_nothing_to_show_yet_is_no_error(served):
-    assert served.figure_since(KEY, "history", "") == {"position": ""}
-
-
 def test_a_page_that_was_closed_and_opened_again_goes_on(served, place, monkeypatch):
     monkeypatch.setattr("ablate.live.served.MOST_OPEN", 1)
     monkeypatch.setattr("ablate.live.served.IN_USE_SECONDS", 0.0)
@@ -140,13 +111,6 @@ def test_the_last_changes_are_given_before_the_server_is_over(served, place):
     assert not changes.since(served, {"study": KEY})["is_last"]
     served.closes -= 2 * LAST_SECONDS
     assert changes.since(served, {"study": KEY})["is_last"]
-
-
-def test_a_study_that_has_ended_is_not_live(client, place):
-    assert 'role="status">nothing runs<' in client.seen(f"/study/{KEY}")
-    with held(place.workspace, KEY):
-        assert 'role="status">live<' in client.seen(f"/study/{KEY}")
-        assert client.get(f"/changes?study={KEY}").json()["state"] == "live"
 
 
 def test_a_download_waits_for_whoever_makes_the_table(served, client):
@@ -196,11 +160,6 @@ def test_a_delta_makes_one_figure_the_other(before, after, one, other):
     new = {"data": after, "layout": {"width": other}}
     delta = deltas.delta(old, new)
     assert delta is not None and applied(old, delta) == new
-
-
-def test_other_lines_are_sent_whole():
-    old, new = ({"data": [{"name": name, "x": [1]}], "layout": {}} for name in "ab")
-    assert deltas.delta(old, new) is None
 
 
 def test_curves_have_500_points_at_most_and_say_so(served, place):

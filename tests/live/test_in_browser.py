@@ -8,7 +8,6 @@ from urllib.parse import quote
 import pytest
 
 from ablate.store.workspace import held
-from tests.support.browser import is_wider_than_the_window
 from tests.support.live_pages import ARM, KEY, TOKEN, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -104,15 +103,6 @@ def test_what_changes_arrives_without_a_reload(site, tabs, place):
         assert tab.evaluate("window.here") is True
 
 
-def test_a_phone_in_the_dark(site, tabs):
-    tab = tabs(dark=True, width=400, has_touch=True)
-    for path in ("/", f"/study/{KEY}", "/trial/mos-1", "/beside?a=mos-0&b=base-0", "/query"):
-        tab.goto(f"{site}{path}")
-        whole(tab)
-        assert not is_wider_than_the_window(tab), path
-        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 22, 22)"
-
-
 def test_by_the_keyboard_alone(site, tabs):
     tab = tabs()
     tab.goto(site)
@@ -127,13 +117,6 @@ def test_by_the_keyboard_alone(site, tabs):
     assert seen[0] == "To the content"
     tab.keyboard.press("Enter")
     tab.wait_for_url(f"**/study/{KEY.replace('@', '%40')}")
-
-
-def test_text_and_tables_need_no_script(site, tabs):
-    tab = tabs(java_script_enabled=False)
-    tab.goto(f"{site}/study/{KEY}")
-    assert tab.locator(ROWS).count() == 3
-    assert tab.locator("noscript img").count() >= 1 or "svg" in tab.content()
 
 
 def test_eight_tabs_of_one_browser_all_follow(site, tabs, place):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gzip
 import random
-from dataclasses import replace
 
 from ablate.compare.plots import search
-from ablate.live import assets, figures
+from ablate.live import assets
 from ablate.live.served import Served
 from ablate.store.study_record import SearchRecord
 from tests.live.test_pages import cells
@@ -57,13 +56,6 @@ def test_parallel_coordinates_are_of_the_best_500_trials():
     assert max(losses[id] for id in drawn) < min(losses[id] for id in losses.keys() - drawn)
 
 
-def test_a_history_has_a_bounded_number_of_dots_and_says_so():
-    figure = figures.one(judged_of(of_a_search(700)), "history")
-    dots, best = figure.panels[0].series
-    assert (len(dots.x), len(best.x)) == (500, 500)
-    assert "at most 500 of its points, and each panel 500 of its dots" in figure.caption
-
-
 def test_a_browser_keeps_what_does_not_change(client):
     address = assets.address("plotly.js")
     assert f'data-plotly="{address}"' in client.seen("/")
@@ -72,12 +64,3 @@ def test_a_browser_keeps_what_does_not_change(client):
     assert client.get("/static/plotly.js").headers["cache-control"] == "no-cache"
     plain = assets.response("plotly.js", encodings="identity").body
     assert gzip.decompress(assets.response("plotly.js", encodings="gzip").body) == plain
-
-
-def test_the_caption_of_a_history_tells_the_searches_by_their_looks():
-    study = of_a_search(4)
-    (first,) = study.record_fields["searches"]
-    assert "of search" not in str(figures.one(judged_of(study), "history"))
-    study.record_fields["searches"] = (first, replace(first, repeat=1))
-    figure = figures.one(judged_of(study), "history")
-    assert figure and "of search 1 (black), 2 (blue, dashed)." in figure.caption

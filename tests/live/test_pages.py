@@ -21,7 +21,7 @@ from ablate.live import asked
 from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
 from ablate.live.views import query
-from ablate.store import printed, study_record
+from ablate.store import study_record
 from ablate.store.workspace import Workspace, held
 from tests.support.live_pages import ARM, KEY, Client, Place, eventually
 
@@ -86,15 +86,6 @@ def test_all_studies_and_what_runs(client, place):
     assert KEY in client.seen("/?find=MIXTURE") and KEY not in client.seen("/?find=nothing")
 
 
-def test_the_rungs_of_a_ladder_are_one_row(client, place):
-    for rung in ("large", "small"):
-        fields = {"scale": f"ladder.{rung}", "one_of": "ladder", "rungs": ("small", "large")}
-        record = replace(place.study.record, **fields)
-        study_record.write(place.workspace.store, record)
-    ladder, _ = cells(client.seen("/"), "studies")
-    assert ladder[0].endswith("mixture_layers@ladder small large")
-
-
 def test_running_trials_have_a_place_among_workers(client, place):
     place.grow("mos-3", 3)
     with held(place.workspace, KEY):
@@ -133,24 +124,10 @@ def test_a_trial_next_to_its_base(client):
     assert cells(page, "settings") == [["head.name", '"mos"', '"base"']]
 
 
-def test_what_a_trial_printed_comes_from_the_store(client, place):
-    text = printed.Printed()
-    text.add(["first line\n", "<b>last</b> line\n"])
-    printed.write(place.workspace.store, "mos-1", text)
-    assert "&lt;b&gt;last&lt;/b&gt; line" in client.seen("/trial/mos-1")
-
-
 def test_two_studies_and_two_trials_side_by_side(client):
     assert "What differs" in client.seen("/beside?a=mos-0&b=base-0")
     assert "Arm by arm" in client.seen(f"/beside?a={KEY}&b=mixture_layers")
     assert "nothing like it" in client.seen("/beside?a=nothing+like+it&b=base-0", 404)
-
-
-def test_papers_have_what_we_have_beside_each_cell(client):
-    assert "takase2018doc" in client.seen("/papers")
-    page = client.seen("/papers/takase2018doc")
-    assert "not run yet" in page and "56.54" in page
-    client.seen("/papers/nobody", 404)
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "csv", "json"])

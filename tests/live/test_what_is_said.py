@@ -8,7 +8,6 @@ import pytest
 
 from ablate.live import forecast
 from ablate.store import study_record
-from ablate.store.study_record import InterimLook
 from ablate.tune.budget import Ledger
 from tests.live.test_pages import cells
 from tests.support.damage import flip_on_disk
@@ -61,11 +60,3 @@ def test_an_imported_study_is_said_to_be_so(client, place):
     assert cells(client.seen("/"), "studies")[0][-1] == "imported"
     trial = client.seen("/trial/mos-1")
     assert "sweep.csv" in trial and "ablate trial rerun" not in trial
-
-
-def test_looks_that_were_made_and_arms_that_they_decided(client, place):
-    place.study.arm_fields["mos"] = {"stopped_at": 2}
-    rewrite(place, looks=(2, 4), made=(InterimLook(num=2),))
-    page = client.seen(f"/study/{KEY}")
-    assert "looked at 2 seeds, as planned; next at 4" in page
-    assert [row[-2] for row in cells(page, "costs")] == ["", "2", ""]

@@ -87,19 +87,6 @@ def test_charts_of_a_study_and_its_arms_once(workspace) -> None:
     assert {run["status"] for run in on_server(workspace.uri)} == {"FINISHED"}
 
 
-def test_a_server_that_was_away_gets_the_charts_later(workspace) -> None:
-    record = two_arms()
-    write(workspace.store, make_journal(FIRST))
-    write_study(workspace.store, record)
-    course.add(workspace.store, record.key, POINTS)
-    for _ in range(2):
-        assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].complete
-    assert histories(study_runs(workspace.uri)["mix@laptop"])["difference/b"] == [
-        (3, -2.0),
-        (4, -3.0),
-    ]
-
-
 @pytest.mark.parametrize("kind", ["of another shape", "a pipe"])
 def test_a_damaged_course_costs_no_trial_its_record(workspace, kind) -> None:
     write(workspace.store, make_journal(FIRST))
@@ -150,7 +137,7 @@ def test_a_long_course_is_thinned_and_keeps_its_end(tmp_path) -> None:
     assert len(steps) <= course.MOST and steps[-1] == 499 and steps == sorted(set(steps))
 
 
-@pytest.mark.parametrize("name", ['it\'s "b"', "a\nb", "`c`", "100 %", "日本"])
+@pytest.mark.parametrize("name", ['it\'s "b"', "a\nb `c` 100 % 日本"])
 def test_an_arm_has_any_name(workspace, name) -> None:
     """MLflow's search can quote none that has both kinds of quotes."""
     record = make_study(trials=1)

@@ -66,9 +66,3 @@ def test_it_is_stopped_with_its_children(tmp_path) -> None:
     pids = started(tmp_path / "pids")
     attended.stop(process)
     lab.wait_for(lambda: not alive(pids), "its end", 30)
-
-
-def test_its_status_is_its_parents_to_see() -> None:
-    process = attended.start([sys.executable, "-c", "raise SystemExit(3)"])
-    assert process.wait() == 3
-    attended.stop(process)

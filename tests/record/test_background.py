@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
@@ -49,29 +48,6 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-@pytest.fixture
-def failing_port() -> Iterator[int]:
-    """A server that answers 500 to everything."""
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    class Failing(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_error(500)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Failing)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 def background(
     workspace: Workspace, troubles: list[str], uri: str | None = None
 ) -> BackgroundExport:
@@ -106,29 +82,9 @@ def _steps(workspace: Workspace) -> list[int]:
     return [] if run is None else sorted(step for step, *_ in run["history"].get("valid_ppl", ()))
 
 
-@pytest.mark.slow
-def test_a_pause_leaves_nothing_running(workspace, monkeypatch) -> None:
-    monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
-    write(workspace.store, make_journal(FIRST, 1, None))
-    recorder = background(workspace, [])
-    recorder.notify(FIRST)
-    wait_for(lambda: _steps(workspace) == [1])
-    assert recorder.pause().complete
-    runs = [*trial_runs(workspace.uri).values(), *study_runs(workspace.uri).values()]
-    assert {run["status"] for run in runs} == {"KILLED"}
-
-
-def test_trials_done_before_are_caught_up(workspace) -> None:
-    write(workspace.store, make_journal(FIRST))
-    recorder = background(workspace, [])
-    wait_for(lambda: FIRST in trial_runs(workspace.uri))
-    assert recorder.finish("", {}).complete
-
-
-@pytest.mark.parametrize("port", ["closed_port", "failing_port"])
-def test_a_server_that_refuses(workspace, port, request) -> None:
+def test_a_server_that_refuses(workspace, closed_port) -> None:
     troubles: list[str] = []
-    uri = f"http://127.0.0.1:{request.getfixturevalue(port)}"
+    uri = f"http://127.0.0.1:{closed_port}"
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
     start = time.monotonic()
     recorder = background(workspace, troubles, uri=uri)
@@ -165,26 +121,6 @@ def test_a_study_that_ends_waits_only_so_long(workspace, monkeypatch) -> None:
     result = recorder.finish("", {})
     assert result.reason and "takes longer than 0 s." in result.reason
     recorder._thread.join()
-
-
-def test_what_was_refused_once_and_delivered_later_is_recorded(workspace, monkeypatch) -> None:
-    from ablate.record.server import Server
-    from ablate.record.tracking import TRIAL, Refused
-
-    put, refused = Server.put, []
-
-    def once(server, experiment_id, run):
-        if run.identity[0] == TRIAL and not refused:
-            refused.append(run)
-            raise Refused("not now")
-        return put(server, experiment_id, run)
-
-    monkeypatch.setattr(Server, "put", once)
-    write(workspace.store, make_journal(FIRST))
-    recorder = background(workspace, [])
-    wait_for(lambda: refused)
-    assert recorder.finish("", {}).complete
-    assert FIRST in trial_runs(workspace.uri)
 
 
 def test_results_that_cannot_be_saved_leave_nothing_running(workspace, monkeypatch) -> None:

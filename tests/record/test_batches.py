@@ -12,7 +12,6 @@ from ablate.commands.sync import sync_records
 from ablate.record.export import Delivery, sync
 from ablate.record.server import Server
 from ablate.record.tracking import Refused
-from ablate.store import journal as journals
 from ablate.store.workspace import open_workspace
 from tests.support.records_by_hand import (
     Workspace,
@@ -25,10 +24,6 @@ from tests.support.records_by_hand import (
 )
 
 NUM = 5
-
-
-class Killed(BaseException):
-    """A process that was killed."""
 
 
 def prepare(workspace: Workspace, num: int) -> list[str]:
@@ -68,41 +63,6 @@ def test_a_trial_takes_as_few_calls_in_a_large_study_as_in_a_small_one(make_work
         again.open()
         counted = again._server.client = Counted(again._server.client)
         assert (again.backlog(), counted.calls) == ([], [])
-
-
-def test_a_journal_that_was_never_delivered_is_read_once(workspace, monkeypatch) -> None:
-    trials = prepare(workspace, NUM)
-    reads: list[str] = []
-    read = journals.read
-    monkeypatch.setattr(journals, "read", lambda *key: reads.append(key[1]) or read(*key))
-    assert delivered(workspace).delivered == len(trials)
-    assert reads == trials
-
-
-def test_a_sync_that_is_killed_is_resumed(workspace, monkeypatch) -> None:
-    trials = prepare(workspace, NUM)
-    with monkeypatch.context() as patch:
-        put, calls = Server.put, []
-
-        def killed(self: Any, experiment: str, run: Any) -> Any:
-            calls.append(run)
-            if len(calls) == 5:  # the study's own run and its arm's come first
-                patch.setattr(self.client, "set_terminated", dies)
-            return put(self, experiment, run)
-
-        def dies(*_: Any) -> None:
-            raise Killed
-
-        patch.setattr(Server, "put", killed)
-        with pytest.raises(Killed):
-            delivered(workspace)
-    assert sorted(run["status"] for run in trial_runs(workspace.uri).values()) == [
-        *("FINISHED", "FINISHED", "RUNNING")
-    ]
-    assert delivered(workspace).delivered == NUM - 2
-    assert {run["status"] for run in trial_runs(workspace.uri).values()} == {"FINISHED"}
-    assert set(trial_runs(workspace.uri)) == set(trials)
-    assert delivered(workspace).delivered == 0
 
 
 def test_a_trial_that_is_refused_holds_up_no_other(workspace, monkeypatch) -> None:

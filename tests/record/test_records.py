@@ -111,26 +111,10 @@ def test_a_trial_and_its_study(workspace) -> None:
     assert all(text in note for text in ("From which layers?", "ablate study", "| arm |"))
 
 
-def test_a_study_that_gets_more_seeds_says_so(workspace) -> None:
-    """MLflow changes no param of a run, so a study's facts are tags."""
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    for seeds in (1, 2):
-        recorder = workspace.export(make_study(trials=seeds))
-        recorder.results.begin()
-        recorder.open()
-        finish(recorder)
-        study = study_runs(workspace.uri)["mix@laptop"]
-        expected = {"base_arm": "(15,5,0,0)", "level": "word", "num_arms": "1"}
-        assert (expected | {"num_seeds": str(seeds)}).items() <= study["tags"].items()
-        assert study["params"] == {}
-
-
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("completed", "FINISHED"),
         ("pruned", "KILLED"),
-        ("diverged", "FAILED"),
         ("failed", "FAILED"),
         (None, "RUNNING"),
     ],
@@ -202,17 +186,6 @@ def test_a_trial_that_starts_over_has_no_number_of_an_attempt_that_failed(worksp
     assert run["tags"]["status"] == "completed" and run["tags"]["arm"] == "(15,5,0,0)"
     assert run["start"] == 1767312000000  # 2026-01-02T00:00:00Z, not that of the attempt before
     assert not run["tags"].get("reason") and not run["tags"].get("mlflow.note.content")
-
-
-def test_the_run_of_an_evaluation_lasts_as_long_as_it_took(workspace) -> None:
-    journal = make_journal(FIRST, 0)
-    outcome = replace(journal.outcome, seconds=7200.0)
-    write(workspace.store, replace(journal, outcome=outcome))
-    recorder = workspace.export(make_study())
-    recorder.open()
-    recorder.deliver(FIRST)
-    run = trial_runs(workspace.uri)[FIRST]
-    assert (run["start"], run["end"]) == (START, START + 7_200_000)
 
 
 def test_numbers_that_are_none(workspace) -> None:
@@ -346,36 +319,6 @@ def test_a_killed_driver_leaves_no_run_running(workspace) -> None:
     assert {run["status"] for run in on_server(workspace.uri)} == {"KILLED"}
 
 
-def test_a_trial_reused_by_another_study(workspace) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(trial_id("other", 0)))
-    first = workspace.export(make_study())
-    first.open()
-    finish(first)
-    other = make_study("other", 1, searched=(FIRST,))
-    second = workspace.export(other)
-    second.open()
-    finish(second)
-    run = _run(workspace)
-    assert len(trial_runs(workspace.uri)) == 2
-    assert run["experiment"] == "mix@laptop"
-    assert run["tags"]["ablate.also_in.other.laptop"] == "(15,5,0,0)"
-    assert (run["tags"]["study"], run["status"]) == ("mix", "FINISHED")
-
-
-@pytest.mark.slow
-def test_a_lost_database_is_no_loss(workspace) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND, 0, "failed"))
-    write_study(workspace.store, make_study())
-    arguments = (workspace.store, workspace.uri, workspace.artifacts)
-    assert sync(*arguments)["mix@laptop"].delivered == 2
-    assert sync(*arguments)["mix@laptop"].delivered == 0
-    before = _without_times(trial_runs(workspace.uri))
-    _let_go(workspace)
-    Path(workspace.uri.removeprefix("sqlite:///")).unlink()
-    assert sync(*arguments)["mix@laptop"].delivered == 2
-    assert _without_times(trial_runs(workspace.uri)) == before
-
-
 def test_a_settled_trial_is_read_once_until_it_changes(workspace, monkeypatch) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND))
     write_study(workspace.store, make_study())
@@ -416,21 +359,6 @@ def _active(workspace: Any) -> list[dict[str, Any]]:
     return [run for run in on_server(workspace.uri) if run["stage"] == "active"]
 
 
-def test_a_trial_that_failed_again_has_its_new_reason(workspace) -> None:
-    for reason in ("the first", "the second"):
-        write(workspace.store, make_journal(FIRST, 0, "failed", reason=reason))
-        finish(_opened(workspace, make_study(trials=1)))
-        assert _run(workspace)["tags"]["reason"] == reason
-
-
-def test_a_damaged_journal_of_a_delivered_trial_is_reported(workspace) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    finish(_opened(workspace, make_study()))
-    workspace.store.write(journals.key(FIRST), b"{")
-    result = finish(_opened(workspace, make_study()))
-    assert list(result.refused) == [FIRST] and "damaged" in result.refused[FIRST]
-
-
 def test_a_running_study_is_left_to_its_driver(workspace) -> None:
     write(workspace.store, make_journal(FIRST), make_journal(SECOND, 1, None))
     write_study(workspace.store, make_study())
@@ -438,16 +366,6 @@ def test_a_running_study_is_left_to_its_driver(workspace) -> None:
     sync(*arguments, running=["mix@laptop"])
     assert set(trial_runs(workspace.uri)) == {FIRST}
     assert study_runs(workspace.uri)["mix@laptop"]["status"] == "RUNNING"
-
-
-def test_a_damaged_journal_holds_up_no_other(workspace) -> None:
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    workspace.store.write(journals.key(FIRST), b"{")
-    recorder = workspace.export(make_study())
-    recorder.open()
-    result = finish(recorder)
-    assert result.delivered == 1
-    assert "damaged" in result.refused[FIRST]
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])
@@ -484,14 +402,6 @@ def test_a_study_that_is_damaged_holds_up_no_other(workspace, capsys) -> None:
     assert second.startswith("mix@laptop: not delivered: ") and "study.json" in second
     assert third == "z@laptop: 1 trials delivered now, all recorded"
     assert set(trial_runs(workspace.uri)) == {trial_id("z", 0)}
-
-
-def test_results_that_are_damaged_are_still_noticed(workspace) -> None:
-    recorder = _opened(workspace, make_study(trials=1))
-    recorder.results.save("", {"a.txt": "1"})
-    workspace.store.write("studies/mix@laptop/results/files/a.txt", b"2")
-    with pytest.raises(DamagedError, match="its hash is not"):
-        recorder.close()
 
 
 def test_a_run_or_an_experiment_deleted_in_the_ui(workspace) -> None:
@@ -693,26 +603,3 @@ def test_a_run_of_an_older_version_gets_its_row(workspace, monkeypatch) -> None:
     assert sync(workspace.store, workspace.uri, workspace.artifacts)["mix@laptop"].delivered == 1
     run = trial_runs(workspace.uri)[FIRST]
     assert ROW in run["tags"] and run["history"] == patched["history"]
-
-
-def test_a_trial_that_is_exported_again_changes_its_study_s_run(workspace) -> None:
-    """By which a reader of the server learns of it."""
-    write(workspace.store, make_journal(FIRST), make_journal(SECOND))
-    write_study(workspace.store, make_study())
-    tags = []
-    for journal in (make_journal(FIRST), make_journal(FIRST), _another_run(FIRST)):
-        write(workspace.store, journal)
-        sync(workspace.store, workspace.uri, workspace.artifacts)
-        tags.append(study_runs(workspace.uri)["mix@laptop"]["tags"])
-    assert tags[0] == tags[1] != tags[2]
-
-
-def test_a_trial_s_row_has_the_labels_of_the_study_that_ran_it(workspace) -> None:
-    """Even if another study that shares the trial is exported first."""
-    for name in ("mix", "another"):
-        write_study(workspace.store, replace(make_study(trials=1), name=name))
-    write(workspace.store, make_journal(FIRST))
-    sync(workspace.store, workspace.uri, workspace.artifacts)
-    tags = _run(workspace)["tags"]
-    assert tags["ablate.study_key"] == "another@laptop"
-    assert json.loads(in_one(ROW, tags))["facts"]["study_key"] == "mix@laptop"

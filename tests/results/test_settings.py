@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ablate.results.settings import row_names, varied, winning_settings
+from ablate.results.settings import row_names, winning_settings
 from ablate.store.journal import Journal
 from ablate.store.study_record import ArmRecord, SearchRecord, StudyRecord
 from tests.support.records_by_hand import make_journal, make_study
@@ -62,8 +62,3 @@ def test_of_an_older_record_the_fields_that_differ_between_trials_are_known():
     found = winning_settings(record_of(), JOURNALS, so_far=True)
     assert found["a"][0] == {"rate": 0.2}
     assert row_names(record_of()) == {} and row_names(record_of(rows=ROWS)) == ROWS
-
-
-def test_a_field_that_some_configs_lack_differs():
-    assert varied([{"a": 1, "b": 2.0}, {"a": 1}]) == ["b"]
-    assert varied([{"a": 1}]) == [] and varied([]) == []

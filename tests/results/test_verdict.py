@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from dataclasses import replace
 
 import pytest
@@ -38,10 +35,3 @@ def test_without_a_direction_nothing_is_favoured():
     undecided = [verdict for verdict in Verdict if not verdict.decided]
     assert undecided == [Verdict.SAME, Verdict.UNDECIDED, Verdict.WITHHELD]
     assert {verdict.favours for verdict in undecided} == {None}
-
-
-def test_it_is_written_as_its_words():
-    line = io.StringIO()
-    csv.writer(line).writerow(Verdict)
-    assert line.getvalue() == "better,worse,same,lower,higher,undecided,no verdict\r\n"
-    assert json.loads(json.dumps([*Verdict]))[0] == "better"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ablate.commands import study as study_command
+from ablate.commands.plan import show_plan
 from ablate.commands.report import report
 from ablate.commands.status import show_status
 from ablate.commands.table import show_table

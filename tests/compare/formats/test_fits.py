@@ -106,26 +106,6 @@ def test_every_part_has_the_columns_that_tell_its_rows_apart():
     assert len(headings) == 2 and all("value" in heading for heading in headings)
 
 
-def test_where_a_name_leaves_no_room_every_row_is_a_list():
-    assert text.lines(WIDE, 28) == [
-        "arm: DOC 15,5,0,0, balance",
-        "  0.001",
-        "--------------------------",
-        "  params: 1.23M",
-        "  valid: 93.41±0.10",
-        "  difference: -0.32 [-0.45,",
-        "    -0.12]",
-        "  verdict: better",
-    ]
-
-
-def test_where_every_column_is_a_name_and_they_do_not_fit_every_row_is_a_list():
-    rows = [("", ""), ("", "0"), ("0 0000000000", "")]
-    lines = text.lines(Table([Column(""), Column("0 000日")], rows), 20)
-    assert max(map(display_width, lines)) <= 20
-    assert "  0 000日: 0" in lines
-
-
 @pytest.mark.parametrize(("columns", "width"), [("72", 72), ("9", 60), ("1000", 200), ("x", 100)])
 def test_columns_is_honoured_within_limits(monkeypatch, columns: str, width: int):
     monkeypatch.setattr("sys.stdout", io.StringIO())  # no terminal

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,10 +14,8 @@ from ablate import Arm, Scale, Search, Stage, Study, smaller, table
 from ablate.commands.report import report
 from ablate.commands.sync import sync_records
 from ablate.compare import plots
-from ablate.compare.page import SECTIONS, page, render, sections
-from ablate.compare.table import provenance
+from ablate.compare.page import SECTIONS, page, sections
 from ablate.engine import run as engine
-from ablate.errors import MissingDependency
 from ablate.record.client import make_database
 from ablate.store import findings, study_record
 from ablate.store.findings import SavedFinding
@@ -68,19 +65,6 @@ def test_it_needs_nothing_else(study, workspace):
 
 
 @pytest.mark.slow
-def test_it_has_every_section_and_leads_to_what_is_behind_it(study, workspace):
-    text = kept(study, workspace)
-    headings = re.findall("<h2 id=.*?>(.*?)</h2>", text)
-    drawn = plots.described(judged_of(study), plots.OF_PAGES)
-    figures = [figure.title for figure in drawn.values()]
-    rest = ["Arms", "Trials", "To run it again"]
-    assert headings == ["Tests in full", *figures, *rest] and len(figures) == len(plots.OF_PAGES)
-    key = re.search(r"ablate table provenance ([0-9a-f]{16})", text)
-    assert key and "a on, b off" in provenance.show(workspace.store, key[1])
-    assert text.count("<tr>") > len(study.journals)  # every trial is in it
-
-
-@pytest.mark.slow
 def test_what_users_wrote_is_text(workspace):
     study = whole_study("<script>alert(2)</script>")
     study.record_fields["question"] = "<script>alert(1)</script> & more?"
@@ -92,34 +76,9 @@ def test_what_users_wrote_is_text(workspace):
     assert "&lt;b&gt;.py" in text
 
 
-def test_without_jinja2_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    render.environment.cache_clear()
-    with pytest.raises(MissingDependency, match=r"pages need the package jinja2.*pip install"):
-        render.html([])
-
-
 def test_every_file_of_a_section_has_its_place_on_the_page():
     files = (file.stem for file in FOLDER.glob("*.py"))
     assert sorted(SECTIONS) == sorted(name for name in files if name != "__init__")
-
-
-@pytest.mark.slow
-def test_frozen_and_re_tuned_deltas_come_from_the_other_scale(study, workspace):
-    listed = whole_study()
-    listed.record_fields = {"design": "factorial", "scale": "listed"}
-    study_record.write(workspace.store, listed.record)
-    study.record_fields["scale"] = "tuned"
-    text = kept(study, workspace)
-    assert "Δ frozen (listed)" in text and "Δ re-tuned (tuned; of the settings found)" in text
-
-
-@pytest.mark.slow
-def test_further_readings_of_the_test_split_are_reported(study, workspace):
-    assert "read again" not in kept(study, workspace)
-    trial = study.trials[0].id
-    workspace.store.write_json(f"trials/{trial}/readings.json", {"readings": [{"split": "test"}]})
-    assert "read again 1 time," in kept(study, workspace)
 
 
 def small_study() -> Study:
@@ -167,12 +126,6 @@ def test_a_page_that_fails_stops_no_study(workspace, monkeypatch):
     monkeypatch.setattr("ablate.compare.plots.described", broken)
     store = run(workspace)
     assert store.names("studies/kept@s/results/files") == ["table.txt"]
-
-
-@pytest.mark.parametrize("name", ["nobody", "mixture_layer"])
-def test_an_unknown_study_is_refused(name, workspace):
-    with pytest.raises(engine.study_record.ConfigError, match="study"):
-        report(workspace, name)
 
 
 def cells_of_arms(workspace, study: Study, scale: str) -> dict[str, str]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from ablate.compare import plots
-from ablate.compare.plots import geometry, interactive, layout, search, traces
+from ablate.compare.plots import geometry, interactive, search, traces
 from ablate.compare.plots.figure import Axis, Figure, Label, LineStyle, Panel, Series
-from tests.support.studies_by_hand import ByHand
 from tests.support.whole_study import judged_of, whole_study
 
 HOSTILE = "</script><img onerror=a()>&%{x}"
@@ -63,17 +60,6 @@ def test_a_reader_who_points_is_told_name_place_value_and_interval():
     assert trace["hovertext"] == ["a<br>tokens: 2M<br>loss: 1.5"]
 
 
-def test_only_the_last_point_has_the_whole_of_a_long_text():
-    trial = Series(x=[0, 1, 2], y=[0, 1, 0], about="trial 7\nrate = 0.1")
-    (trace,) = data_of(of_series(trial))
-    assert trace["hovertext"] == ["trial 7", "trial 7", "trial 7<br>rate = 0.1"]
-
-
-def test_a_line_that_only_leads_the_eye_says_nothing():
-    (trace,) = data_of(of_series(Series(x=[0, 1], y=[0, 1])))
-    assert trace["hoverinfo"] == "skip" and not trace["showlegend"]
-
-
 def test_hundreds_of_trials_are_few_traces():
     """A trace takes a browser milliseconds: lines that look the same are one, with gaps."""
     looks = [search._look(rank, 380) for rank in range(400)]
@@ -81,12 +67,6 @@ def test_hundreds_of_trials_are_few_traces():
     data = data_of(of_series(*lines))
     assert len(data) <= search.BEST + search.SHADES + 2
     assert sum(len(trace["y"]) - trace["y"].count(None) for trace in data) == 800
-
-
-def test_marks_are_drawn_from_the_lowest_to_the_highest():
-    upper, lower = LineStyle(above=4), LineStyle(above=1, colour="#d55e00")
-    data = data_of(of_series(Series(x=[0], y=[0], look=upper), Series(x=[0], y=[1], look=lower)))
-    assert [trace["y"] for trace in data] == [[1], [0]]
 
 
 def test_a_legend_names_what_looks_tell_apart_and_labels_the_rest():
@@ -104,20 +84,6 @@ def test_a_legend_names_what_looks_tell_apart_and_labels_the_rest():
     assert names(LineStyle(), LineStyle()) == ([], ["n0", "n1"])
 
 
-def test_a_legend_hides_a_band_with_its_line():
-    line = Series(x=[1, 2], y=[1, 2], low=[0, 1], high=[2, 3], shade=0.2, name="a")
-    band, own = data_of(of_series(line, names="ends"))
-    assert band["legendgroup"] == own["legendgroup"] and not band["showlegend"]
-
-
-def test_places_on_a_logarithmic_axis_are_logarithms():
-    y = Axis("y", (10, 1000), log=True)
-    figure = of_series(Label(1, 100, "here"), y=y, beside=[(100, "there")])
-    made = layout.layout(figure)
-    assert made["yaxis"]["range"] == pytest.approx([1, 3])
-    assert [each["y"] for each in made["annotations"]] == pytest.approx([2, 2])
-
-
 def test_panels_do_not_overlap_and_are_told_apart():
     panel = Panel(x=Axis("x"), y=Axis("y"), marks=[], title="t")
     figure = Figure(title="t", caption="c", panels=[panel] * 7, columns=3, height=6, shared="xy")
@@ -132,34 +98,10 @@ def test_panels_do_not_overlap_and_are_told_apart():
     assert [box.outer_y for box in boxes] == [True, False, False] * 2 + [True]
 
 
-@pytest.mark.parametrize(("span", "step"), [(2, 1), (8, 1), (9, 2), (40, 5), (700, 100)])
-def test_epochs_are_whole(span, step):
-    assert layout._whole_step(span) == step
-
-
-def test_twenty_arms_have_a_row_each():
-    study = ByHand({f"arm {i}": [4.0 + 0.01 * i, 4.02 + 0.01 * i] for i in range(21)}, "arm 0")
-    figure = plots.get("deltas").described(judged_of(study))
-    assert figure is not None
-    assert geometry.height(figure) / 20 > 24  # pixels of a row
-    axis = layout.layout(figure)["yaxis"]
-    assert len(axis["ticktext"]) == 20 and axis["fixedrange"]
-
-
 def test_every_marker_has_a_symbol():
     from ablate.compare.plots import style
 
     assert {*style.MARKERS, "D", "<", ">"} <= traces.SYMBOLS.keys()
-
-
-def test_rows_of_two_looks_by_turns_are_two_traces():
-    line, point = LineStyle(width=2), LineStyle(marker="o")
-    rows = [
-        [Series(x=[0, 1], y=[n, n], look=line), Series(x=[1], y=[n], look=point)] for n in range(3)
-    ]
-    first, second = data_of(of_series(*(mark for row in rows for mark in row)))
-    assert first["y"] == [0, 0, None, 1, 1, None, 2, 2]
-    assert second["y"] == [0, None, 1, None, 2]
 
 
 def test_plotlys_script_is_without_its_loader_and_with_its_licences():

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import struct
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from ablate.compare import plots
 from ablate.compare.judged import Judged
@@ -19,7 +15,7 @@ from ablate.config.metrics import ACCURACY, PERPLEXITY, Metric
 from ablate.store.epoch import Epoch
 from ablate.study.designs import factorial
 from tests.support.studies_by_hand import ByHand
-from tests.support.whole_study import judged_of, searched
+from tests.support.whole_study import judged_of
 
 
 def described(name: str, judged: Judged) -> Any:
@@ -29,21 +25,6 @@ def described(name: str, judged: Judged) -> Any:
 
 
 PLAIN = Metric("score", better="lower", scale="linear")
-
-
-def test_a_setting_s_axis_is_linear_or_logarithmic_by_its_range():
-    linear = search._scale("head.a", [1.0, 5.0, 19.0])
-    assert linear.heights == pytest.approx([0, 4 / 18, 1])
-    assert linear.marks == [(0.0, "1"), (1.0, "19")] and linear.title == "head\na"
-    assert search._scale("a", [1.0, 10.0, 100.0]).heights == pytest.approx([0, 0.5, 1])
-    assert search._scale("a", [0.0, 10.0, 100.0]).heights == pytest.approx([0, 0.1, 1])
-
-
-def test_a_choice_s_axis_has_its_choices_at_equal_distances_in_order():
-    choice = search._scale("head", ["mos", None, "doc", "mos"])
-    assert choice.marks == [(0.0, "doc"), (0.5, "mos"), (1.0, "none")]
-    assert choice.heights == [0.5, 1.0, 0.0, 0.5]
-    assert search._scale("head", ["mos", "mos"]).heights == [0.0, 0.0]
 
 
 def test_one_bad_trial_does_not_hide_the_others():
@@ -58,18 +39,6 @@ def test_one_bad_trial_does_not_hide_the_others():
     assert search._loss_scale([], PLAIN).marks == []
 
 
-def test_the_best_trials_are_bold_and_what_did_not_complete_is_dotted():
-    looks = [search._look(rank, 9) for rank in range(11)]
-    assert [look.width for look in looks] == [2] * 3 + [0.8] * 6 + [0.9] * 2
-    assert [look.above for look in looks] == [4, 3, 2] + [1] * 8
-    assert len({look.dashes for look in looks[:3]}) == 3
-    assert {look.colour for look in looks[9:]} == {style.GREY}
-    shades = [int(look.colour[1:3], 16) / 255 for look in looks[3:9]]
-    assert shades == sorted(shades) and 0.35 < shades[0] < shades[-1] == pytest.approx(0.8)
-    assert search._look(0, 1).width == search._look(0, 2).width == 2
-    assert search._look(1, 2).width == 0.8
-
-
 def test_the_eighth_line_has_a_colour_again_with_other_dashes_and_another_marker():
     first, second = style.COLOURS[:2]
     assert style.nth(6) == (style.COLOURS[6], style.DASHES[6], style.MARKERS[6])
@@ -80,46 +49,11 @@ def test_the_eighth_line_has_a_colour_again_with_other_dashes_and_another_marker
     assert style.marker(15) == {"color": second, "marker": style.MARKERS[3]}
 
 
-@pytest.mark.parametrize(("num", "left"), [(7, ""), (8, " Not drawn: 1 more arm."), (9, "2 more")])
-def test_a_caption_counts_the_searches_for_which_there_is_no_colour(num, left):
-    draws = random.Random(1)
-    study = ByHand({f"arm {i}": [4.0] for i in range(num)}, "arm 0")
-    found = tuple(searched(study, f"arm {i}", draws) for i in range(num))
-    study.record_fields = {"searches": found}
-    caption = described("budget", judged_of(study)).caption
-    assert left in caption and ("Not drawn" in caption) == (num > 7)
-
-
-def test_the_budget_of_two_trials_is_a_curve():
-    study = ByHand({"base": [4.0]})
-    found = searched(study, "base", random.Random(1))
-    study.record_fields = {"searches": (replace(found, trials=found.trials[:2]),)}
-    figure = static.drawn(described("budget", judged_of(study)))
-    assert [len(line.get_xdata()) for line in figure.axes[0].lines] == [2, 2]
-
-
 def test_a_picture_replaces_the_one_before(tmp_path):
     file = tmp_path / "pictures" / "deltas.svg"
     for data in (b"first", b"second"):
         static.save(file, data)
     assert file.read_bytes() == b"second"
-
-
-def test_every_panel_has_all_arms_in_grey_the_base_arm_and_its_own():
-    judged = judged_of(ByHand({f"arm {i}": [4.0 + 0.1 * i] * 2 for i in range(9)}, "arm 0"))
-    figure = static.drawn(described("curves", judged))
-    panels = [axes for axes in figure.axes if axes.get_visible()]
-    means = {name: mean for name, (mean, *_) in curves._curves(judged).items()}
-    for axes, arm in zip(panels, judged.record.arms, strict=True):
-        *others, base, own = axes.lines
-        assert len(others) == 9 and {line.get_color() for line in others} == {"#d9d9d9"}
-        for line, other in zip(others, judged.record.arms, strict=True):
-            mean = means[other.name]
-            assert [*line.get_ydata()] == mean
-            assert [*line.get_xdata()] == [*range(1, len(mean) + 1)]
-        assert base.get_color() == style.BLACK and base.get_linestyle() != "-"
-        assert [*own.get_ydata()] == means[arm.name]
-        assert own.get_color() == style.BLUE
 
 
 @pytest.mark.parametrize(
@@ -140,20 +74,6 @@ def test_the_axis_of_curves_leaves_out_bad_first_epochs(metric, first, top):
         assert (low, high) == pytest.approx((97.0, top))
     else:
         assert 0.4 < low < 0.5 and high > 0.9
-
-
-def test_published_points_are_hollow_diamonds_of_another_colour():
-    axes = Figure().add_subplot()
-    spread: Any = {"low": [59.5], "high": [60.5]}
-    ours = parameters._point("a", 1e6, 60.0, look=parameters.OURS, **spread)
-    theirs = parameters._point("b", 2e6, 61.0, look=parameters.PUBLISHED)
-    for point in (ours, theirs):
-        static._mark(axes, point)
-    (circle, *bars), (diamond, *none) = (container.lines for container in axes.containers)
-    assert (circle.get_marker(), circle.get_color()) == ("o", style.BLUE)
-    assert (diamond.get_marker(), diamond.get_color()) == ("D", style.VERMILLION)
-    assert diamond.get_markerfacecolor() == "white" != circle.get_markerfacecolor()
-    assert len(bars[0]) == 2 and len(none[0]) == 0
 
 
 def test_a_name_beside_a_panel_says_how_far_beyond_its_limits_the_point_is():
@@ -215,25 +135,6 @@ def test_interactions_are_drawn_where_higher_is_better():
     assert high.get_ydata()[0] == pytest.approx(51 + half, abs=0.01)
 
 
-def test_three_factors_have_three_panels_of_two():
-    factors = {
-        "a": {"off": {}, "on": {"training.clip": 1.0}},
-        "b": {"1": {}, "2": {"training.window": 33}},
-        "c": {"x": {}, "y": {"training.epochs": 2}},
-    }
-    arms = factorial(factors).arms
-    study = ByHand({arm.name: [4.0 + 0.1 * i, 4.1] for i, arm in enumerate(arms)})
-    levels = {arm.name: {"levels": dict(arm.levels)} for arm in arms}
-    study.arm_fields, study.record_fields = levels, {"design": "factorial"}
-    figure = static.drawn(described("interactions", judged_of(study)))
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    legends = [axes.get_legend().get_texts()[0].get_text()[0] for axes in shown]
-    assert [axes.get_xlabel() + b for axes, b in zip(shown, legends, strict=True)] == [
-        *("ab", "ac", "bc")
-    ]
-    assert len(arms) == 8
-
-
 def test_the_plot_of_differences_names_the_arm_that_a_row_is_compared_with():
     study = ByHand({"base": [4.3, 4.31, 4.3], "b": [4.1, 4.13, 4.12], "c": [4.0, 4.01, 4.04]})
     study.arm_fields = {"c": {"against": "b"}}
@@ -283,11 +184,6 @@ def test_a_plot_of_many_arms_has_a_bounded_number_of_parts_and_says_what_it_leav
     assert f"Not drawn: {28 + skipped} more arms, which the table has." in more.caption
 
 
-@pytest.mark.parametrize("name", ["deltas", "curves", "parameters"])
-def test_a_caption_says_nothing_of_arms_if_all_are_drawn(name):
-    assert "Not drawn" not in described(name, many(plots.get(name).MOST_ARMS)).caption
-
-
 def test_the_base_arm_and_the_best_arms_are_drawn_in_the_order_of_the_study():
     judged = many(9)
     assert chosen.arms([f"arm {i}" for i in range(9)], 3, judged) == ["arm 0", "arm 7", "arm 8"]
@@ -297,30 +193,3 @@ def test_the_base_arm_and_the_best_arms_are_drawn_in_the_order_of_the_study():
     assert "shows the best 2 arms. Not drawn: 1 more arm," in chosen.left_out(
         ["b", "c", "d"], 2, judged
     )
-
-
-def test_of_arms_without_a_result_the_first_are_drawn():
-    judged = judged_of(ByHand({f"arm {i}": [None] for i in range(4)}, "arm 0"))
-    names = [f"arm {i}" for i in range(4)]
-    assert chosen.arms(names, 2, judged) == ["arm 0", "arm 1"]
-    assert "the base arm and the first 1 other." in chosen.left_out(names, 2, judged)
-
-
-def test_the_caption_of_interactions_counts_the_pairs_that_are_left_out():
-    levels = list(itertools.product("xy", repeat=6))
-    study = ByHand({"".join(each): [4.0, 4.1] for each in levels}, "xxxxxx")
-    study.arm_fields = {
-        "".join(each): {"levels": dict(zip("abcdef", each, strict=True))} for each in levels
-    }
-    study.record_fields = {"design": "factorial"}
-    judged = judged_of(study)
-    assert "Not drawn: 3 more pairs of factors." in described("interactions", judged).caption
-
-
-@pytest.mark.parametrize(("num", "panels"), [(5, 1), (6, 6)])
-def test_curves_have_a_panel_each_from_six_arms_on_and_the_base_is_dashed(num, panels):
-    study = ByHand({f"arm {i}": [4.0, 4.1] for i in range(num)}, "arm 2")
-    figure = described("curves", judged_of(study))
-    assert len(figure.panels) == panels
-    dashed = [mark for mark in figure.panels[0].marks if mark.look.dashes]
-    assert len(dashed) == 1 and dashed[0].look.colour == style.BLACK

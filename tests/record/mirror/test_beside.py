@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
 
 import pytest
 
 from ablate import cli
 from ablate.config.metrics import ACCURACY, BITS, DISTANCE, MORE_PARAMETERS, VARIATION
-from ablate.store.study_record import ArmRecord, SearchRecord
+from ablate.store.study_record import SearchRecord
 
 
 @pytest.fixture
@@ -67,18 +66,6 @@ def test_seeds_that_were_lost_or_are_to_run_are_counted(recorded, capsys):
         row["arm or model"]: row["grammar valid, ours"] for row in asked(recorded, capsys, "one")
     }
     assert result["ours"].endswith("(1 of 3)") and result["none"] == "(0 of 1)"
-
-
-def test_seeds_that_have_not_started_are_counted(recorded, capsys):
-    """They have no run in MLflow; the record of a study that was stopped lists them."""
-    record = recorded.study("one", {"ours": [recorded.trial("t0", {"head": "mos"})]})
-    later = [replace(record.trials[0], id=f"t{i}", seed=i + 1, seed_index=i) for i in (1, 2)]
-    none = replace(record.trials[0], id="t9", arm="none")
-    arms = (*record.arms, ArmRecord(name="none"))
-    recorded.save(replace(record, arms=arms, trials=(*record.trials, *later, none)))
-    other, ours = asked(recorded, capsys, "one")
-    assert ours["grammar valid, ours"].endswith("(1 of 3)")
-    assert other["grammar valid, ours"] == "(0 of 1)"
 
 
 @pytest.mark.parametrize("first", ["diverged", "completed", None])
@@ -164,18 +151,6 @@ def test_a_study_s_columns_stand_there_with_their_published_numbers(recorded, ca
     assert other["grammar test, ours (coefficient of variation)"] == ""
 
 
-def test_a_published_number_that_is_not_comparable_says_so(recorded, capsys):
-    arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
-    paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
-    published = {"RNN": {"published": {"test": 100.0}}}
-    recorded.study("ours", arms, published, published_scale=True, **paper)
-    ours, *theirs = asked(recorded, capsys, "ours", "inan2017tying")
-    (sum_prod,) = (row for row in theirs if row["arm or model"].startswith("Sum-Prod Net"))
-    for row, column in ((ours, "grammar test, published"), (sum_prod, "ptb test, published")):
-        (text,) = (text for title, text in row.items() if title.startswith(column) and text)
-        assert text.startswith("100.0") and text.endswith("(not comparable: another text)")
-
-
 def test_an_arm_whose_study_says_why_it_is_not_comparable_says_so(recorded, capsys):
     arms = {"RNN": [recorded.trial("t0", {"head": "mos"})]}
     paper = {"paper": "inan2017tying", "tables": ("Table 2",), "corpus": "ptb"}
@@ -209,15 +184,6 @@ def test_a_model_s_parameters_are_those_on_the_corpus_of_its_numbers(recorded, c
     assert corpora == [{"ptb"}, {"wikitext-2"}]
 
 
-def test_a_published_number_has_the_digits_that_its_paper_prints(recorded, capsys):
-    arms = {"IRLM DO": [recorded.trial("t0", {"head": "mos"})]}
-    paper = {"paper": "pachitariu2013irlm", "tables": ("Table 2",), "corpus": "ptb"}
-    published = {"IRLM DO": {"published": {"test": 109.0, "valid": 0.123}}}
-    recorded.study("ours", arms, published, published_scale=True, **paper)
-    (row,) = asked(recorded, capsys, "ours")
-    assert (row["grammar test, published"], row["grammar valid, published"]) == ("109", "0.123")
-
-
 def printed(recorded, capsys, *names: str) -> list[str]:
     assert cli.main(["compare", *names, "--workspace", str(recorded.workspace.folder)]) == 0
     return capsys.readouterr().out.splitlines()
@@ -241,14 +207,6 @@ def test_a_reader_sees_the_verdict_beside_each_published_number(recorded, capsys
     assert "MoS 1k 60.34±0.00 56.54 Every level: not reproduced: ours 6.7% higher." in shown
 
 
-def test_a_reader_is_told_why_there_is_no_verdict(recorded, capsys):
-    arms = {"MoS": [recorded.trial("t0", {"head": "mos"})]}
-    paper = {**OF_DOC, "corpus": "grammar"}
-    recorded.study("doc", arms, {"MoS": MOS}, **paper)
-    text = "\n".join(printed(recorded, capsys, "doc"))
-    assert "54.44" in text and text.count("Levels are not comparable: scale laptop, corpus") == 1
-
-
 def test_a_paper_stands_for_its_studies(recorded, capsys):
     arms = {"MoS": [recorded.trial("t0", {"head": "mos"})]}
     recorded.study("doc", arms, {"MoS": MOS}, **OF_DOC)
@@ -258,13 +216,3 @@ def test_a_paper_stands_for_its_studies(recorded, capsys):
     assert alone[-1].endswith("ablate table papers takase2018doc")
     both = printed(recorded, capsys, "own", "takase2018doc")
     assert both[0].startswith("own@laptop: ") and "doc@laptop beside" not in "\n".join(both)
-
-
-def test_of_a_paper_without_a_study_the_command_that_has_its_rows_is_named(recorded, capsys):
-    recorded.study("own", {"a": [recorded.trial("t1", {"head": "mos"})]})
-    where = ["--workspace", str(recorded.workspace.folder)]
-    assert cli.main(["compare", "takase2018doc", *where]) == 2
-    assert "ablate table papers takase2018doc" in capsys.readouterr().err
-    assert "ablate table papers takase2018doc" in "\n".join(
-        printed(recorded, capsys, "own", "takase2018doc")
-    )

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from ablate.compare.across import changes, matched, matched_table
-from ablate.compare.across.lineage import NOTHING
 from ablate.config.metrics import Metric
 from ablate.errors import ConfigError
 from ablate.record.mirror.syncing import update_mirror
@@ -109,15 +108,6 @@ def test_another_seed_corpus_or_runner_is_no_pair(recorded, differs):
     assert matched.exchange(update_mirror(recorded.workspace), ["head"]).changes == ()
 
 
-def test_what_ran_a_trial_and_whether_it_read_test_can_be_asked(recorded, rows_of):
-    judged = recorded.trial("t2", BASE, reads_test=False, runner="evaluation")
-    recorded.study("one", {"a": [recorded.trial("t1", BASE), judged]})
-    assert rows_of(recorded, "SELECT reads_test, runner FROM trials ORDER BY trial") == [
-        (True, "training"),
-        (False, "evaluation"),
-    ]
-
-
 def test_fine_tuned_trials_are_pairs_if_those_before_are(recorded):
     heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
     first = {h: recorded.trial(f"{h}-1", c) for h, c in heads.items()}
@@ -182,49 +172,10 @@ def test_pairs_of_kernels_and_torch_are_named(recorded, befores, odd):
     assert ("seeds 1, 3). Kernels and torch round differently" in printed) == bool(odd)
 
 
-def test_a_record_that_does_not_say_is_no_alarm_and_what_a_trial_builds_on_counts(recorded):
-    first = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
-    later = {head: {**config, "training.epochs": 3} for head, config in first.items()}
-    arms = {
-        "old": [recorded.trial("old-1", first["softmax"])],
-        "new": [recorded.trial("new-1", first["mos"], computed_by=BY_TORCH)],
-        "a": [
-            recorded.trial("a-1", first["softmax"], seed=2, computed_by=BY_TORCH),
-            recorded.trial("a-2", later["softmax"], seed=2, computed_by=[], parents=["a-1"]),
-        ],
-        "b": [
-            recorded.trial("b-1", first["mos"], seed=2, computed_by=BY_TORCH),
-            recorded.trial("b-2", later["mos"], seed=2, computed_by=BY_KERNELS, parents=["b-1"]),
-        ],
-    }
-    recorded.study("one", arms)
-    rows = matched.exchange(update_mirror(recorded.workspace), ["head"]).changes
-    assert sum(row.num_pairs for row in rows) == 3
-    assert [row.not_alike for row in rows if row.not_alike] == [["2"]]
-
-
 def test_an_unknown_slot_names_the_nearest(recorded):
     recorded.study("one", {"a": [recorded.trial("t1", BASE)]})
     with pytest.raises(ConfigError, match=r"Did you mean 'backbone\.units'"):
         matched.exchange(update_mirror(recorded.workspace), ["backbone.unit"])
-
-
-def test_the_change_is_told_by_what_differs():
-    before, after = (((("head", "mos"), ("head.experts", num)),) for num in ("15", "20"))
-    assert matched_table.describe_change(before, after) == ("head.experts=15", "head.experts=20")
-    gate = ((("gate", "iog"),),)
-    assert matched_table.describe_change(NOTHING, gate) == ("not set", "gate=iog")
-
-
-def test_a_value_is_told_whole_whatever_is_in_it(recorded):
-    values = ("one\x1ftwo", "one\x1fthree\x1e")
-    trials = {
-        text: [recorded.trial(f"t{len(text)}", {**BASE, "head.note": text})] for text in values
-    }
-    recorded.study("one", trials)
-    (change,) = matched.exchange(update_mirror(recorded.workspace), ["head.note"]).changes
-    sides = matched_table.describe_change(change.before, change.after)
-    assert {*sides} == {f"head.note={text}" for text in values}
 
 
 def balanced(weight: float, mode: str) -> dict:
@@ -272,20 +223,6 @@ def test_a_technique_with_another_strength_is_no_pair_with_none_at_all(recorded)
     assert [c.num_pairs for c in result.changes] == [1]  # t1 and t3
     result = matched.exchange(update_mirror(recorded.workspace), [f"{of}.input", f"{of}.hidden"])
     assert len(result.changes) == 3
-
-
-def test_stages_of_a_technique_that_is_off_are_pairs_too(recorded):
-    plain, on = {**BASE, "head": "doc"}, balanced(0.1, "code")
-    first = [recorded.trial("off-1", plain), recorded.trial("on-1", on)]
-    later = [
-        recorded.trial("off-2", {**plain, "training.epochs": 3}, parents=["off-1"]),
-        recorded.trial("on-2", {**on, "training.epochs": 3}, parents=["on-1"]),
-    ]
-    recorded.study("one", {"a": [*first, *later]})
-    result = matched.exchange(
-        update_mirror(recorded.workspace), ["regularizer.mixture_balance.weight"]
-    )
-    assert [c.num_pairs for c in result.changes] == [1, 1]  # the stages are two settings
 
 
 def test_pairs_with_a_diverged_trial_are_counted_and_named(recorded):
@@ -353,15 +290,6 @@ def test_a_study_that_has_trials_to_run_decides_nothing(recorded):
     assert change.comparison.verdict.decided
 
 
-def test_a_change_of_which_every_pair_diverged_is_named(recorded):
-    other = recorded.trial("t2", {**BASE, "head": "mos"}, status="diverged")
-    recorded.study("one", {"a": [recorded.trial("t1", BASE)], "b": [other]})
-    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
-    text = " ".join(matched_table.plain_text(result).split())
-    assert "mos → softmax" in text or "softmax → mos" in text
-    assert "undecided (lost seeds)" in text and "1 pair of t2." in text
-
-
 RATES = {"valid_accuracy": 0.5, "test_accuracy": 0.5}
 JUDGED = {"judged_by": Metric("accuracy", better="higher"), "corpus": "", "corpus_digest": ""}
 
@@ -391,29 +319,6 @@ def test_two_versions_of_a_task_are_no_pair_unless_the_version_is_named(recorded
         sides = {matched_table.describe_change(row.before, row.after) for row in rows}
         assert {*itertools.chain(*sides)} == {"not set", "task version=2"}
         assert [row.num_pairs for row in rows] == [1, 1]
-
-
-def test_two_versions_of_a_technique_are_no_pair_either(recorded):
-    heads = {name: {**BASE, "head": name} for name in ("softmax", "mos")}
-    arms = {
-        "old": [recorded.trial("old", heads["mos"])],
-        "new": [recorded.trial("new", {**heads["mos"], "head version": 2}, nats=3.0)],
-        "base": [recorded.trial("base", heads["softmax"], nats=5.0)],
-    }
-    recorded.study("one", arms)
-    mirror = update_mirror(recorded.workspace)
-    assert matched.exchange(mirror, ["backbone"]).changes == ()
-    changes = matched.exchange(mirror, ["head"]).changes
-    assert sorted(round(abs(c.difference.mean), 6) for c in changes) == [1.0, 1.0, 2.0]
-
-
-def test_a_strength_of_a_version_pairs_with_the_technique_that_is_off(recorded):
-    name = "regularizer.weight_drop"
-    on = {**BASE, f"{name}.rate": 0.5, f"{name} version": 2}
-    arms = {"off": [recorded.trial("off", BASE)], "on": [recorded.trial("on", on, nats=3.0)]}
-    recorded.study("one", arms)
-    (change,) = matched.exchange(update_mirror(recorded.workspace), [f"{name}.rate"]).changes
-    assert change.num_pairs == 1
 
 
 def test_what_a_task_says_is_neutral_makes_no_difference(recorded):
@@ -504,47 +409,6 @@ def test_the_rows_of_a_terminal(recorded, monkeypatch):
     assert "more row" not in matched_table.plain_text(result)
 
 
-def test_a_terminal_leaves_out_what_says_nothing(recorded):
-    of = "regularizer.dropout"
-    masks = {f"{of}.input": 0.1, f"{of}.hidden": 0.0, f"{of}.masks": "shared"}
-    others = {"regularizer.l2.weight": 0.5, "regularizer.l2.half": True}
-    arms = {
-        name: [recorded.trial(name, {**BASE, **changes}, nats=4)]
-        for name, changes in {"plain": {}, "masks": masks, "both": {**masks, **others}}.items()
-    }
-    recorded.study("one", arms)
-    mirror = update_mirror(recorded.workspace)
-    exchanged = matched.exchange(mirror, ["regularizer"])
-    in_full = [matched_table.describe_change(c.before, c.after) for c in exchanged.changes]
-    assert all("half" in before + after for before, after in in_full if "l2" in before + after)
-    sides = {frozenset(arrow.split(" → ")) for arrow in matched_table.arrows(exchanged).values()}
-    assert sides == {
-        frozenset({"dropout.input=0.1, l2.weight=0.5", "not set"}),
-        frozenset({"l2.weight=0.5", "not set"}),
-        frozenset({"dropout.input=0.1", "not set"}),
-    }
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["head"], "doc, experts=[2] → softmax"),
-        (["head", "gate"], "head=doc, head.experts=[2] → head=softmax"),
-        (["head", "head.experts"], "head=doc, head.experts=[2] → head=softmax"),
-    ],
-)
-def test_a_slot_that_is_asked_for_alone_is_not_repeated(recorded, names, expected):
-    doc = {**BASE, "head": "doc", "head.experts": "[2]", "gate": "none"}
-    arms = {
-        "doc": [recorded.trial("t1", doc)],
-        "softmax": [recorded.trial("t2", {**BASE, "gate": "none"}, nats=3)],
-    }
-    recorded.study("one", arms)
-    exchanged = matched.exchange(update_mirror(recorded.workspace), names)
-    arrow = matched_table.arrows(exchanged)[exchanged.changes[0]]
-    assert {*arrow.split(" → ")} == {*expected.split(" → ")}
-
-
 def of_every_kind(recorded) -> None:
     """Two heads: two pairs of final trials, and one each of a search, a smoke scale, a stage."""
     heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
@@ -590,39 +454,6 @@ def test_pairs_are_of_final_trials_alone_and_others_are_counted(recorded):
     searched = matched.exchange(update_mirror(recorded.workspace), ["head"], searches=True)
     assert sum(row.num_pairs for row in searched.changes) == 3
     assert "of searches" not in searched.left_out
-
-
-def test_without_final_trials_the_others_are_named(recorded):
-    heads = {head: {**BASE, "head": head} for head in ("softmax", "mos")}
-    arms = {head: [recorded.trial(head, config)] for head, config in heads.items()}
-    recorded.study("one", arms, scale="smoke")  # as older records have it
-    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
-    text = " ".join(matched_table.plain_text(result).split())
-    assert text.startswith("No two of 0 completed trials differ only in head. Trials left out: 2 ")
-
-
-def test_rows_that_differ_have_labels_that_differ(recorded):
-    """A pair from the start, and one that was trained on from it with another head's experts."""
-    softmax, mos = {**BASE, "head": "softmax"}, {**BASE, "head": "mos"}
-    arms = {
-        "softmax": [recorded.trial("s1", softmax), recorded.trial("s2", softmax, parents=["s1"])],
-        "mos": [
-            recorded.trial("m1", {**mos, "head.experts": 15}),
-            recorded.trial("m2", mos, parents=["m1"], nats=3.0),
-        ],
-    }
-    recorded.study("one", arms)
-    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
-    assert len(result.changes) == 2
-    arrows = {*matched_table.arrows(result).values()}
-    assert len(arrows) == 2 and "softmax → mos, experts=15" in {*arrows, *map(reverse, arrows)}
-    (longer,) = (arrow for arrow in arrows if "trained on from" in arrow)
-    assert "mos, trained on from mos, experts=15" in longer
-    assert len({tuple(row[:3]) for row in matched_table.table(result).rows}) == 2
-
-
-def reverse(arrow: str) -> str:
-    return " → ".join(reversed(arrow.split(" → ")))
 
 
 def test_a_field_of_many_values_is_compared_for_the_most_common_ones(recorded, monkeypatch):

@@ -13,7 +13,6 @@ from ablate.compare.across import matched, matched_table
 from ablate.config.metrics import PERPLEXITY, Metric
 from ablate.record.mirror.syncing import update_mirror
 from ablate.store.epoch import Epoch
-from ablate.store.workspace import held
 
 ACCURACY = Metric("accuracy", better="higher", shown="accuracy in %", factor=100)
 NO_CORPUS = {"corpus": "", "corpus_digest": "", "level": ""}
@@ -70,52 +69,6 @@ def test_arms_are_shown_by_the_metric_of_their_study(recorded, rows_of):
     assert mos[6] == mos[9] == pytest.approx(math.exp(nats), rel=0.01)
 
 
-def test_a_failed_seed_is_no_perplexity(recorded, rows_of):
-    lost = recorded.trial("t2", {"head": "mos"}, seed=2, status="failed")
-    recorded.study("one", {"a": [recorded.trial("t1", {"head": "mos"}), lost]})
-    query = "SELECT num, num_lost, ppl, mean FROM arms WHERE split = 'valid'"
-    assert rows_of(recorded, query) == [
-        (1, 1, pytest.approx(math.exp(4)), pytest.approx(math.exp(4)))
-    ]
-
-
-@pytest.mark.parametrize(
-    ("metric", "shown"),
-    [
-        (Metric("f1", better="higher", scale="logit", factor=100), 90.0),
-        (
-            Metric("f1", better="higher", scale="logit", reports_scaled=True),
-            1 / (1 + math.exp(-0.9)),
-        ),
-        (Metric("f1", scale="log", factor=10, reports_scaled=True), 10 * math.exp(0.9)),
-    ],
-)
-def test_the_mean_is_what_tables_show(recorded, rows_of, metric, shown):
-    accuracies(recorded, metric=metric)
-    query = "SELECT mean FROM arms WHERE arm = 'plain' AND split = 'valid'"
-    assert rows_of(recorded, query) == [(pytest.approx(shown),)]
-    assert metric.show(metric.loss(0.9)) == pytest.approx(shown)
-
-
-def test_a_study_that_is_running_has_its_metric(recorded, rows_of):
-    record = accuracies(recorded)
-    query = "SELECT s.status, a.metric, mean FROM arms a JOIN studies s USING (study)"
-    with held(recorded.workspace, record.key):
-        rows = rows_of(recorded, f"{query} WHERE split = 'valid' AND arm = 'plain'")
-    assert rows == [("running", "accuracy", pytest.approx(90))]
-
-
-def test_every_number_that_a_trial_concluded_is_a_column(recorded, rows_of):
-    metrics = {"valid_accuracy": 0.9, "test_accuracy": 0.8, "train_loss": 0.1, "images/second": 7.0}
-    recorded.study("digits", {"a": [recorded.function("t1", {}, metrics)]}, judged_by=ACCURACY)
-    words(recorded)
-    columns = (
-        'valid_accuracy, test_accuracy, train_loss, "images/second", valid_nll, num_parameters'
-    )
-    query = f"SELECT {columns} FROM trials ORDER BY study LIMIT 1"
-    assert rows_of(recorded, query) == [(0.9, 0.8, 0.1, 7.0, None, None)]
-
-
 def test_a_result_never_hides_what_a_trial_is(recorded, rows_of):
     """A function may call its numbers as it likes."""
     metrics = {"valid_accuracy": 0.9, "test_accuracy": 0.8, "seed": 5, "task": 6, "Status": 7}
@@ -137,13 +90,6 @@ def test_names_that_differ_in_case_are_one_column(recorded, rows_of):
     assert rows_of(recorded, query) == [("F1", 4, 12), ("f1", 4, 12)]
 
 
-def test_a_metric_of_any_name_decides(recorded, rows_of):
-    """MLflow takes no `@`."""
-    accuracies(recorded, metric=Metric("accuracy@5", better="higher", factor=100))
-    query = "SELECT metric, mean FROM arms WHERE arm = 'plain' AND split = 'valid'"
-    assert rows_of(recorded, query) == [("accuracy@5", pytest.approx(90))]
-
-
 def test_two_studies_of_different_metrics_in_one_table(recorded, capsys):
     accuracies(recorded)
     words(recorded)
@@ -163,15 +109,6 @@ def test_two_studies_of_different_metrics_in_one_table(recorded, capsys):
     assert rows["softmax"]["grammar valid, ours (perplexity)"].endswith("(n=3)")
 
 
-def test_a_papers_numbers_of_the_studys_metric_stand_beside_it(recorded, capsys):
-    metric = Metric("bleu", better="higher", shown="BLEU", published=("BLEU",))
-    accuracies(recorded, metric=metric)
-    locations = ["--workspace", str(recorded.workspace.folder), "--format", "csv"]
-    assert cli.main(["compare", "digits", "takase2018doc", *locations]) == 0
-    titles = capsys.readouterr().out.splitlines()[0]
-    assert "ours (BLEU)" in titles and "published (BLEU)" in titles
-
-
 def test_a_change_is_in_the_direction_of_its_metric(recorded):
     accuracies(recorded)
     result = matched.exchange(update_mirror(recorded.workspace), ["digits.shift"])
@@ -187,27 +124,6 @@ def test_a_change_is_in_the_direction_of_its_metric(recorded):
     text = " ".join(matched_table.plain_text(result).split())
     assert "valid accuracy in %, higher is better" in text and "+2.40 [" in text
     assert not any(word in text for word in ("nats", "corpus", "perplexity"))
-
-
-def test_changes_by_two_metrics_name_them(recorded):
-    accuracies(recorded)
-    words(recorded)
-    result = matched.exchange(update_mirror(recorded.workspace), ["digits", "head"])
-    assert [change.metric.name for change in result.changes] == ["accuracy", "nll"]
-    table = matched_table.table(result)
-    rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
-    assert [row["metric"] for row in rows] == ["accuracy", "nats"]
-    assert [row["verdict"] for row in rows] == ["better", "worse"]  # softmax has more nats
-    text = " ".join(matched_table.plain_text(result).split())
-    assert "valid accuracy in %, higher is better" in text
-    assert "valid perplexity, lower is better" in text
-
-
-def test_only_nats_keep_their_column(recorded):
-    words(recorded)
-    result = matched.exchange(update_mirror(recorded.workspace), ["head"])
-    headings = matched_table.table(result).headings
-    assert "difference_nats" in headings and not {"metric", "better"} & {*headings}
 
 
 def test_trials_judged_by_different_metrics_are_no_pair(recorded):

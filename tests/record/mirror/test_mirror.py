@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -17,9 +16,7 @@ from ablate.commands.query import query as ask_records
 from ablate.compare.across.query import MirrorDamaged, ask
 from ablate.errors import DamagedError, RecordError, StoreError
 from ablate.record.mirror.files import MANIFEST, Damaged, Folder
-from ablate.record.mirror.lines import write
 from ablate.record.mirror.syncing import mirror_folder, update_mirror
-from ablate.results.facts import NUMBER
 from ablate.results.labels import labels_of
 from ablate.store.epoch import Epoch
 from ablate.store.workspace import held
@@ -63,16 +60,6 @@ def test_a_trial_may_have_more_metrics_than_sqlite_allows_columns(recorded, rows
     assert epochs == [(1, *numbers), (2, *numbers)]
 
 
-def test_a_column_widens_as_values_of_other_kinds_come(recorded, rows_of):
-    query = 'SELECT "head.experts" FROM trials ORDER BY trial'
-    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
-    assert rows_of(recorded, query) == [(15,)]
-    recorded.study("two", {"a": [recorded.trial("t2", {**CONFIG, "head.experts": 0.5})]})
-    assert rows_of(recorded, query) == [(15.0,), (0.5,)]
-    recorded.study("three", {"a": [recorded.trial("t3", {**CONFIG, "head.experts": [3, 1]})]})
-    assert [value for (value,) in rows_of(recorded, query)][2] == "[3, 1]"
-
-
 @pytest.mark.parametrize(
     "value, kind",
     [
@@ -99,23 +86,6 @@ def test_a_truth_value_in_a_column_of_text_is_written_as_python_writes_it(record
         update_mirror(recorded.workspace)
     told = rows_of(recorded, 'SELECT "head.tied" FROM trials ORDER BY trial')
     assert told == [("True",), ("both",), ("False",)]
-
-
-def test_epochs_are_the_journals(recorded, rows_of):
-    journal = recorded.trial("t1", CONFIG, epochs=3)
-    recorded.study("one", {"a": [journal]})
-    rows = rows_of(recorded, "SELECT epoch, train_nll, valid_nll, seconds FROM epochs ORDER BY 1")
-    names = ("epoch", "train_nll", "valid_nll", "seconds")
-    assert rows == [tuple(map(epoch.to_plain().get, names)) for epoch in journal.epochs]
-
-
-def test_numbers_that_are_none_stay_what_they_are(recorded, rows_of):
-    journal = recorded.trial("t1", CONFIG, status="diverged")
-    losses = {"train_nll": "nan", "valid_nll": "inf"}
-    journal.epochs[1] = replace(journal.epochs[1], metrics=losses)
-    recorded.study("one", {"a": [journal]})
-    rows = rows_of(recorded, "SELECT train_nll, valid_nll FROM epochs WHERE epoch = 2")
-    assert math.isnan(rows[0][0]) and rows[0][1] == math.inf
 
 
 def test_only_what_is_new_is_read(recorded):
@@ -151,16 +121,6 @@ def test_a_trial_that_goes_on_is_read_again_and_old_epochs_go(recorded, rows_of)
     assert rows_of(recorded, "SELECT count(*), max(epoch) FROM epochs") == [(3, 3)]
 
 
-def test_a_trial_that_is_deleted_is_gone(recorded, rows_of):
-    recorded.study("one", {"a": [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG)]})
-    assert rows_of(recorded, "SELECT count(*) FROM trials") == [(2,)]
-    recorded.workspace.store.delete("trials/t2")
-    assert rows_of(recorded, "SELECT trial FROM trials") == [("t1",)]
-    assert rows_of(recorded, "SELECT DISTINCT trial FROM epochs") == [("t1",)]
-    recorded.workspace.store.delete("studies/one@laptop")
-    assert rows_of(recorded, "SELECT count(*) FROM trials") == [(0,)]
-
-
 def test_a_trial_without_an_outcome_runs_while_its_study_has_a_driver(recorded, rows_of):
     half, done = recorded.trial("t1", CONFIG, status=None), recorded.trial("t2", CONFIG, seed=2)
     record = recorded.study("one", {"a": [half, done]})
@@ -189,16 +149,6 @@ def test_a_trial_has_the_name_that_its_study_gives_it_now(recorded, rows_of):
     assert told == [("a",), ("b",)]
 
 
-def test_a_longer_plan_reads_no_journal_again(recorded):
-    trials = [recorded.trial(f"t{seed}", CONFIG, seed=seed) for seed in (1, 2)]
-    record = recorded.study("one", {"a": trials})
-    assert update_mirror(recorded.workspace).read == 3
-    recorded.trial("t3", CONFIG, seed=3).write(recorded.workspace.store)
-    third = replace(record.trials[0], id="t3", seed=3, seed_index=2)
-    recorded.save(replace(record, trials=(*record.trials, third)))
-    assert update_mirror(recorded.workspace).read == 2
-
-
 def test_a_trial_of_two_studies_is_of_the_one_that_ran_it(recorded, rows_of):
     shared = recorded.trial("t1", CONFIG)
     shared.trial = replace(shared.trial, study="two", scale="laptop")
@@ -224,29 +174,14 @@ def test_a_damaged_journal_is_named(recorded, rows_of):
 
 
 @pytest.mark.slow
-def test_many_small_syncs_are_put_together(recorded, rows_of):
-    expected = {}
-    for number in range(10):
-        name = f"t{number}"
-        recorded.study(f"s{number}", {"a": [recorded.trial(name, CONFIG, seed=number)]})
-        expected[name] = 2
-        assert dict(rows_of(recorded, "SELECT trial, count(*) FROM epochs GROUP BY 1")) == expected
-    manifest = Folder(mirror_folder(recorded.workspace)).read()
-    assert manifest is not None and len(manifest.epochs) < 8
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["trials-*.parquet", "epochs-*.parquet", "seen-*", MANIFEST])
-@pytest.mark.parametrize("how", ["deleted", "cut", "changed", "emptied"])
+@pytest.mark.parametrize("how", ["deleted", "cut"])
 def test_a_damaged_mirror_is_rebuilt_and_says_so(recorded, rows_of, capsys, pattern, how):
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     before = rows_of(recorded, "SELECT * EXCLUDE run_id FROM trials, epochs")
     (path,) = files(recorded, pattern)
     data = path.read_bytes()
-    middle = len(data) // 2
-    changed = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
-    new = {"cut": data[:middle], "changed": changed, "emptied": b""}
-    path.unlink() if how == "deleted" else path.write_bytes(new[how])
+    path.unlink() if how == "deleted" else path.write_bytes(data[: len(data) // 2])
     result = ask_records(recorded.workspace, "SELECT count(*) AS n FROM trials", "csv")
     assert result == "n\n1"
     printed = capsys.readouterr().err
@@ -270,15 +205,15 @@ def test_a_bit_that_a_disk_has_changed_is_noticed(recorded, capsys, pattern):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [3, 7])
-def test_what_duckdb_cannot_read_in_a_file_that_was_whole_is_rebuilt(recorded, capsys, step):
+def test_what_duckdb_cannot_read_in_a_file_that_was_whole_is_rebuilt(recorded, capsys):
     """The process has hashed the file before it was damaged."""
     recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
     before = ask_records(recorded.workspace, "SELECT * EXCLUDE run_id FROM trials", "csv")
     mirror = update_mirror(recorded.workspace)
     (path,) = files(recorded, "trials-*.parquet")
     whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) * step // 10] + bytes(len(whole) - len(whole) * step // 10))
+    left = whole[: len(whole) // 3]
+    path.write_bytes(left + bytes(len(whole) - len(left)))
     with pytest.raises(MirrorDamaged, match=f"{path.name} differs"):
         ask(mirror, "SELECT * FROM trials")
     recorded.study("two", {"a": [recorded.trial("t2", CONFIG, seed=2)]})
@@ -295,14 +230,6 @@ def test_a_deleted_mirror_is_built_again_and_says_so(recorded, capsys):
     shutil.rmtree(recorded.workspace.folder / "mirror")
     assert ask_records(recorded.workspace, "SELECT trial FROM trials", "csv") == "trial\nt1"
     assert "built from store:" in capsys.readouterr().err
-
-
-def test_a_touched_file_is_not_taken_for_a_damaged_one(recorded):
-    recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
-    update_mirror(recorded.workspace)
-    for path in files(recorded, "*.parquet"):
-        path.touch()
-    assert update_mirror(recorded.workspace).notes == ()
 
 
 def test_a_crash_before_the_manifest_leaves_the_mirror_as_it_was(recorded, monkeypatch):
@@ -371,39 +298,7 @@ def test_a_server_that_does_not_answer_leaves_the_mirror(recorded):
     assert "as of" in mirror.notes[0] and "nobody there" in mirror.notes[0]
 
 
-def test_without_any_record_the_tables_are_there_and_empty(tmp_path, rows_of):
-    from ablate.compare.across.query import ask as query
-    from ablate.store.workspace import open_workspace
-
-    mirror = update_mirror(open_workspace(str(tmp_path / "nothing")))
-    for name in ("trials", "epochs", "arms", "studies"):
-        assert query(mirror, f"SELECT * FROM {name}").rows == []
-    assert query(mirror, "SELECT count(*) FROM published").rows[0][0] > 400
-
-
-def test_arms_and_the_trials_that_they_share(recorded, rows_of):
-    shared = recorded.trial("t1", CONFIG, nats=4.0)
-    recorded.study("one", {"a": [shared, recorded.trial("t2", CONFIG, seed=2, nats=5.0)]})
-    recorded.study("two", {"b": [shared], "c": [recorded.trial("t3", CONFIG, status="failed")]})
-    rows = rows_of(
-        recorded,
-        "SELECT study, arm, num, num_lost, nll FROM arms WHERE split = 'valid' ORDER BY 1, 2",
-    )
-    assert rows == [
-        ("one", "a", 2, 0, 4.5),
-        ("two", "b", 1, 0, 4.0),
-        ("two", "c", 0, 1, None),
-    ]
-
-
 ARMS = "SELECT study, arm, num, nll FROM arms WHERE split = 'valid' ORDER BY 1, 2"
-
-
-def test_two_arms_with_the_same_trials_are_two_rows(recorded, rows_of):
-    shared = [recorded.trial(f"t{seed}", CONFIG, seed=seed) for seed in (1, 2)]
-    record = recorded.study("one", {"a": shared, "b": shared})
-    assert rows_of(recorded, ARMS) == [("one", "a", 2, 4.0), ("one", "b", 2, 4.0)]
-    assert labels_of(record)["t1"].arm == "a"  # in `trials`, the first
 
 
 def test_a_trial_that_another_arm_builds_on_stays_in_its_own_arms_cell(recorded, rows_of):
@@ -423,31 +318,6 @@ def test_a_study_of_any_name_has_its_arms(recorded, rows_of, name):
     recorded.study("one", {"a": [shared]})
     recorded.study(name, {"b": [shared]})
     assert (name, "b", 1, 4.0) in rows_of(recorded, ARMS)
-
-
-def test_only_arms_with_news_are_counted(recorded, rows_of):
-    journals = {name: recorded.trial(name, CONFIG) for name in ("t1", "t2")}
-    recorded.study("one", {"a": [journals["t1"]], "b": [journals["t2"]]})
-    assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 4.0)]
-    again = recorded.trial("t2", CONFIG, nats=5.0, started="2026-01-03T03:04:05Z")
-    again.write(recorded.workspace.store)
-    assert rows_of(recorded, ARMS) == [("one", "a", 1, 4.0), ("one", "b", 1, 5.0)]
-    updated = update_mirror(recorded.workspace)
-    rebuilt = update_mirror(recorded.workspace, rebuild=True)
-    assert ask(updated, "FROM _arms ORDER BY ALL") == ask(rebuilt, "FROM _arms ORDER BY ALL")
-
-
-def test_columns_stand_in_the_order_in_which_they_are_reported():
-    """And so in every mirror of the same records."""
-    numbers = {"valid_nll": NUMBER}
-    write([dict.fromkeys("gfedcba", 1.0), {"A": 2.0, "z": None}], io.StringIO(), (), numbers)
-    assert [*numbers] == ["valid_nll", *"gfedcba", "z"]
-
-
-def test_published_is_what_the_papers_say(recorded, rows_of):
-    where = "paper = 'takase2018doc' AND table_name = 'Table 3' AND split = 'test'"
-    rows = rows_of(recorded, f"SELECT min(value) FROM published WHERE {where}")
-    assert rows == [(52.87,)]
 
 
 @pytest.mark.parametrize("kind", [OSError, "duckdb"])

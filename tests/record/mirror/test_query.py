@@ -33,89 +33,89 @@ def mirror(recorded):
     return update_mirror(recorded.workspace)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "COPY trials TO '{folder}/out.csv'",
-        "COPY (SELECT 1) TO '{folder}/out.parquet' (FORMAT parquet)",
-        "EXPORT DATABASE '{folder}/out'",
-        "ATTACH '{folder}/out.db'",
-        "CREATE TABLE x AS SELECT 1",
-        "CREATE VIEW trials2 AS SELECT 1",
-        "INSERT INTO trials VALUES (1)",
-        "DELETE FROM trials",
-        "UPDATE trials SET seed = 1",
-        "DROP VIEW trials",
-        "WITH x AS (DELETE FROM trials RETURNING *) SELECT * FROM x",
-        "PRAGMA database_list",
-        "SET threads = 1",
-        "SET enable_external_access = true",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "CALL pragma_version()",
-        "SELECT * FROM read_csv('{folder}/secret.csv')",
-        "SELECT * FROM read_text('{folder}/secret.csv')",
-        "SELECT * FROM '{folder}/secret.csv'",
-        "SELECT * FROM glob('{folder}/*')",
-        "SELECT * FROM sniff_csv('{folder}/secret.csv')",
-        "SELECT * FROM read_csv('https://example.org/x.csv')",
-        "SELECT * FROM sql",  # a variable of the Python that asks
-        "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
-        "EXPLAIN CREATE TABLE z AS SELECT 1",
-        "EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE z AS SELECT 1",
-        "explain(analyze) create table z as select 1",
-        "EXPLAIN ANALYZE WITH x AS (SELECT 1) INSERT INTO z SELECT * FROM x",
-        "EXPLAIN ANALYZE /* EXPLAIN */ CREATE TABLE z AS SELECT 1",
-        "EXPLAIN ANALYZE /* /* */ SELECT 1 -- */ */ CREATE TABLE z AS SELECT 1",
-        "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
-        "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
-        "EXPLAIN ANALYZE SET threads = 1",
-        "EXPLAIN ANALYZE SELECT * FROM read_text('{folder}/secret.csv')",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP VIEW trials",
-        "",
-        ";",
-        "-- nothing",
-    ],
+REFUSED = (
+    "COPY trials TO '{folder}/out.csv'",
+    "COPY (SELECT 1) TO '{folder}/out.parquet' (FORMAT parquet)",
+    "EXPORT DATABASE '{folder}/out'",
+    "ATTACH '{folder}/out.db'",
+    "CREATE TABLE x AS SELECT 1",
+    "CREATE VIEW trials2 AS SELECT 1",
+    "INSERT INTO trials VALUES (1)",
+    "DELETE FROM trials",
+    "UPDATE trials SET seed = 1",
+    "DROP VIEW trials",
+    "WITH x AS (DELETE FROM trials RETURNING *) SELECT * FROM x",
+    "PRAGMA database_list",
+    "SET threads = 1",
+    "SET enable_external_access = true",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CALL pragma_version()",
+    "SELECT * FROM read_csv('{folder}/secret.csv')",
+    "SELECT * FROM read_text('{folder}/secret.csv')",
+    "SELECT * FROM '{folder}/secret.csv'",
+    "SELECT * FROM glob('{folder}/*')",
+    "SELECT * FROM sniff_csv('{folder}/secret.csv')",
+    "SELECT * FROM read_csv('https://example.org/x.csv')",
+    "SELECT * FROM sql",  # a variable of the Python that asks
+    "EXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+    "EXPLAIN CREATE TABLE z AS SELECT 1",
+    "EXPLAIN (ANALYZE, FORMAT json) CREATE TABLE z AS SELECT 1",
+    "explain(analyze) create table z as select 1",
+    "EXPLAIN ANALYZE WITH x AS (SELECT 1) INSERT INTO z SELECT * FROM x",
+    "EXPLAIN ANALYZE /* EXPLAIN */ CREATE TABLE z AS SELECT 1",
+    "EXPLAIN ANALYZE /* /* */ SELECT 1 -- */ */ CREATE TABLE z AS SELECT 1",
+    "EXPLAIN ANALYZE -- EXPLAIN SELECT 1\nCREATE TABLE z AS SELECT 1",
+    "-- EXPLAIN SELECT 1\nEXPLAIN ANALYZE CREATE TABLE z AS SELECT 1",
+    "EXPLAIN ANALYZE SET threads = 1",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('{folder}/secret.csv')",
+    "SELECT 1; SELECT 2",
+    "SELECT 1; DROP VIEW trials",
+    "",
+    ";",
+    "-- nothing",
 )
-def test_nothing_but_reading(mirror, tmp_path, sql):
+
+
+@pytest.mark.slow
+def test_nothing_but_reading(mirror, tmp_path):
     path = tmp_path / "elsewhere"
     path.mkdir()
     (path / "secret.csv").write_text("a\n1\n")
     before = {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()}
-    with pytest.raises(ConfigError) as refused:
-        query.ask(mirror, sql.format(folder=path))
-    assert len(str(refused.value).splitlines()) == 1
-    assert "Traceback" not in str(refused.value)
-    assert [f.name for f in path.iterdir()] == ["secret.csv"]
-    assert {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()} == before
+    for sql in REFUSED:
+        with pytest.raises(ConfigError) as refused:
+            query.ask(mirror, sql.format(folder=path))
+        assert len(str(refused.value).splitlines()) == 1, sql
+        assert "Traceback" not in str(refused.value)
+        assert [f.name for f in path.iterdir()] == ["secret.csv"], sql
+        assert {f: f.stat().st_mtime_ns for f in mirror.folder.path.iterdir()} == before, sql
+
+
+WRONG = (
+    ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
+    ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
+    ('SELECT "backbone.unit" FROM trials', 'Did you mean "backbone.units"?'),
+    ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
+    ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
+    ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists the columns of a table'),
+    ("SELECT tokens FROM trials", "'tokens' is a column of epochs, and not of"),
+    ("SELECT * FROM trails", "Did you mean 'trials'?"),
+    ("SELECT * FROM zzzzzzz", "Expected one of: trials, epochs, arms, studies, published."),
+    ("SELEC * FROM trials", "syntax error"),
+    ("SELECT count( FROM trials", "syntax error"),
+    ("COPY trials TO 'x'", "changes nothing"),
+    ("SELECT * FROM read_csv('x')", "reads a file or the network"),
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "sql, message",
-    [
-        ("SELECT valdi_nll FROM trials", "Did you mean valid_nll?"),
-        ("SELECT t.sedd FROM trials t", "Did you mean seed?"),
-        ('SELECT "backbone.unit" FROM trials', 'Did you mean "backbone.units"?'),
-        ("SELECT head.expert FROM trials", 'Did you mean "head.experts"?'),
-        ("SELECT * FROM trials WHERE lr = 1", 'Nearest: "optimizer.learning_rate", '),
-        ("SELECT * FROM trials WHERE zzz = 1", '"DESCRIBE trials"` lists the columns of a table'),
-        ("SELECT tokens FROM trials", "'tokens' is a column of epochs, and not of"),
-        ("SELECT * FROM trails", "Did you mean 'trials'?"),
-        ("SELECT * FROM zzzzzzz", "Expected one of: trials, epochs, arms, studies, published."),
-        ("SELEC * FROM trials", "syntax error"),
-        ("SELECT count( FROM trials", "syntax error"),
-        ("COPY trials TO 'x'", "changes nothing"),
-        ("SELECT * FROM read_csv('x')", "reads a file or the network"),
-    ],
-)
-def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys, sql, message):
+def test_a_wrong_question_gets_one_message_and_a_status(mirror, recorded, capsys):
     locations = ["--workspace", str(recorded.workspace.folder)]
-    assert cli.main(["query", sql, *locations]) == 2
-    out, err = capsys.readouterr()
-    assert message in err and err.count("\n") == 1 and out == ""
+    for sql, message in WRONG:
+        assert cli.main(["query", sql, *locations]) == 2
+        out, err = capsys.readouterr()
+        assert message in err and err.count("\n") == 1 and out == "", sql
 
 
 def test_what_is_asked_is_answered(mirror):
@@ -124,18 +124,17 @@ def test_what_is_asked_is_answered(mirror):
     assert table.rows == [(0, 4.0), (1, 4.1), (2, 4.2)]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "EXPLAIN SELECT 1",
-        "EXPLAIN ANALYZE SELECT seed FROM trials",
-        "explain (analyze, format json) (SELECT 1);",
-        "-- how?\n EXPLAIN WITH x AS (SELECT 1) SELECT * FROM x",
-        "EXPLAIN FROM trials",
-    ],
+EXPLAINED = (
+    "EXPLAIN SELECT 1",
+    "EXPLAIN ANALYZE SELECT seed FROM trials",
+    "explain (analyze, format json) (SELECT 1);",
+    "-- how?\n EXPLAIN WITH x AS (SELECT 1) SELECT * FROM x",
+    "EXPLAIN FROM trials",
 )
-def test_a_question_may_be_explained(mirror, sql):
-    assert query.ask(mirror, sql).rows
+
+
+def test_a_question_may_be_explained(mirror):
+    assert all(query.ask(mirror, sql).rows for sql in EXPLAINED)
 
 
 def test_the_forms_say_the_same(mirror):
@@ -151,12 +150,6 @@ def test_the_forms_say_the_same(mirror):
     assert lines[1] == "| --- | ---: | ---: | --- |"
     assert lines[2] == "| a\\|b | 0 | 4 |  |"
     assert query.written(answer, "text").splitlines()[-1] == "(3 rows)"
-
-
-def test_json_has_a_word_for_everything(mirror):
-    sql = "SELECT 'nan'::DOUBLE AS n, 'inf'::DOUBLE AS i, NULL AS none, TIMESTAMP '2026-01-02' AS t"
-    (row,) = json.loads(query.written(query.ask(mirror, sql), "json"))
-    assert row == {"n": "nan", "i": "inf", "none": None, "t": "2026-01-02T00:00:00"}
 
 
 def test_times_with_a_zone_need_no_further_package(mirror, monkeypatch):
@@ -215,22 +208,6 @@ def test_a_function_that_duckdb_does_not_stop_is_left_behind(mirror, monkeypatch
     for thread in threading.enumerate():
         if thread.name == "ablate-query":
             thread.join()
-
-
-def test_a_statement_that_has_no_name_is_refused(mirror):
-    with pytest.raises(ConfigError, match="That statement is refused"):
-        query.ask(mirror, "UPDATE EXTENSIONS")
-
-
-def test_every_type_of_duckdb_is_shown(mirror):
-    """Times with a zone need pytz, which is no dependency."""
-    answer = query.ask(mirror, "SELECT * FROM test_all_types()")
-    assert len(answer.rows) == 3 and len(answer.headings) > 40
-
-
-def test_a_query_may_return_as_many_rows_as_the_limit(mirror, monkeypatch):
-    monkeypatch.setattr(query, "MOST_ROWS", 100)
-    assert len(query.ask(mirror, "SELECT range FROM range(100)").rows) == 100
 
 
 ENDS = """

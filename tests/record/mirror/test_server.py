@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from ablate import cli
 from ablate.compare.across.query import ask
 from ablate.errors import RecordError
 from ablate.record import quiet
 from ablate.record.export import sync
 from ablate.record.mirror import server as reader
-from ablate.record.mirror import syncing
 from ablate.record.mirror.server import ServerSource
 from ablate.record.mirror.syncing import Mirror, source_uri, update_mirror
 from ablate.results.facts import HOME, TRIAL
@@ -75,12 +73,6 @@ def test_only_studies_with_news_are_read_again(recorded, server, tmp_path):
     assert told == [("completed",), ("failed",), ("completed",)]
 
 
-def test_a_study_that_runs_is_read_each_time(recorded, server, tmp_path):
-    record = recorded.study("one", {"a": [recorded.trial("t1", CONFIG)]})
-    server.export(recorded.workspace.store, running=[record.key])
-    assert [server.mirror(tmp_path).read for _ in range(2)] == [2, 2]
-
-
 def test_a_run_that_is_deleted_in_mlflow_is_gone(recorded, server, tmp_path):
     trials = [recorded.trial("t1", CONFIG), recorded.trial("t2", CONFIG, seed=2)]
     recorded.study("one", {"a": trials})
@@ -128,21 +120,6 @@ def test_a_server_that_does_not_answer_leaves_the_mirror(recorded, server, tmp_p
     assert mirror.read == 0 and mirror.manifest.generation == 1 and "as of" in mirror.notes[0]
     with pytest.raises(RecordError):
         server.mirror(tmp_path / "other")
-
-
-def test_of_trials_that_cannot_be_read_there_are_the_servers_numbers(
-    recorded, server, tmp_path, monkeypatch, capsys
-):
-    """A server has their numbers, and this store has no journals."""
-    paper = {"paper": "takase2018doc", "tables": ("Table 3",), "corpus": "ptb"}
-    mos = {"MoS": {"published": {"valid": 56.54, "test": 54.44}}}
-    arms = {"MoS": [recorded.trial("t0", {"head": "mos", "corpus.name": "ptb"})]}
-    recorded.study("doc", arms, mos, published_scale=True, **paper)
-    server.export(recorded.workspace.store)
-    monkeypatch.setattr(syncing, "open_source", lambda _: ServerSource(server.uri))
-    assert cli.main(["compare", "doc", "--workspace", str(tmp_path / "own")]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "doc@laptop MoS" in text and "54.44" in text
 
 
 @pytest.mark.parametrize(

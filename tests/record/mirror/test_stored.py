@@ -107,12 +107,6 @@ def test_the_folders_of_files_stay_behind(two):
     assert without_machine(published) == published
 
 
-def test_the_readme_of_the_folder_one_stands_in_names_it(two, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["publish", "one", "--to", ".", "--workspace", str(two.workspace.folder)]) == 0
-    assert f"--results {tmp_path.name} " in (tmp_path / "README.md").read_text()
-
-
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
@@ -139,12 +133,6 @@ def test_a_query_of_a_store_reads_the_store(two, tmp_path, capsys):
     assert [str(row[0]) for row in asked.table().rows] == of_store[1:]
     assert cli.main(["query", sql, "--store", str(tmp_path / "none"), *own]) == 2
     assert f"--store {tmp_path / 'none'} holds no study" in capsys.readouterr().err
-
-
-def test_a_folder_without_results_is_an_error(tmp_path, capsys):
-    words = ["compare", "takase2018doc", "--results", str(tmp_path / "nothing")]
-    assert cli.main([*words, "--workspace", str(tmp_path)]) == 2
-    assert "holds no study" in capsys.readouterr().err
 
 
 def test_a_damaged_file_is_named(two, tmp_path, capsys, monkeypatch):
