@@ -79,7 +79,7 @@ def _why_none(summary: Judged) -> str:
     leader = min(with_values, key=lambda arm: arm.cells[split].loss)
     mean = columns.mean_and_spread(leader.cells[split], columns.decimals(summary))
     leads = f"{leader.name} leads with a {split} {unit} of {mean}"
-    if summary.replication.of_settings_found:
+    if summary.replication.untestable:
         return f"{leads}, but with a single search for each arm nothing is tested."
     return (
         f"{leads}, but no arm is better than every other one by the corrected test{_but(leader)}."

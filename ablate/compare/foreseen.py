@@ -36,7 +36,7 @@ def foreseen(record: StudyRecord, store: Store, stated: float | None) -> str:
     num = record.every_look.pairs
     if not tests:
         return ""
-    if replication.of_settings_found:
+    if replication.untestable:
         return (
             f"No verdict can come of {replication.searches} an arm: Search(repeats={MIN_SEARCHES}) "
             "or more."

@@ -290,7 +290,7 @@ def _notes(judged: Judged) -> Iterable[str]:
     yield from not_compiled(known)
     yield from filter(None, [judged.not_alike])
     yield from judged.about_base()
-    if judged.replication.of_settings_found:
+    if judged.replication.untestable:
         yield (
             f"No verdict on any arm, and none is marked best: {judged.tuned_by}, which does not "
             "show how much searches vary. Intervals are of the settings found, over seeds. With "

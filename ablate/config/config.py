@@ -18,7 +18,7 @@ from ablate.config.metrics import Metric
 from ablate.config.registry import WINDOW
 from ablate.config.tasks import DATA, Kind
 
-VERSION, CONTENTS, COUNTS_TOO = "version", "contents", "counts"  # ends of names in `Config.beside`
+VERSION, CONTENTS, COUNTS_TOO = "version", "contents", "counts"  # ends of names in `Config.extras`
 WORDS, SCHEDULE = "words", "schedule"  # slots
 
 
@@ -169,7 +169,7 @@ class Config:
         }
 
     @property
-    def beside(self) -> dict[str, Any]:
+    def extras(self) -> dict[str, Any]:
         """What a trial records in addition to its values: raised versions, digests of files, and
         lengths of windows that its result depends on.
 

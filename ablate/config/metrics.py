@@ -108,7 +108,7 @@ class Metric:
             return None
         return published if self.of == SPLIT else self.of
 
-    def beside(self, name: str) -> Metric:
+    def sibling(self, name: str) -> Metric:
         """Another number that the same evaluator reports."""
         return replace(self, name=f"{self.name.rpartition('.')[0]}.{name}".lstrip("."))
 

@@ -38,7 +38,7 @@ def config_toml(journal: Journal) -> str:
     for key in sorted(config):
         value = config[key]
         text = json.dumps(value, ensure_ascii=False)  # which is TOML: journals have no NaN
-        if " " in key:  # recorded besides the values (`Config.beside`)
+        if " " in key:  # recorded besides the values (`Config.extras`)
             lines.append(f"# {key}: {value}")
         else:
             lines.append(f"# {key} is not set" if value is None else f'"{key}" = {text}')

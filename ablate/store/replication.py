@@ -32,7 +32,7 @@ class Replication:
         return self.num_searches is not None and self.num_searches >= MIN_SEARCHES
 
     @property
-    def of_settings_found(self) -> bool:
+    def untestable(self) -> bool:
         """Return whether results are of the settings that were found, not of the arms."""
         return self.num_searches is not None and not self.by_search
 
@@ -49,7 +49,7 @@ class Replication:
     @property
     def interval_of(self) -> str:
         """What an interval is of, to follow the word `interval`; empty if it is of the arms."""
-        return " of the settings found" if self.of_settings_found else ""
+        return " of the settings found" if self.untestable else ""
 
     def groups(self, seeds: Iterable[int]) -> list[list[int]]:
         """The seeds of each pair, in order."""

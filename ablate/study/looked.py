@@ -20,7 +20,7 @@ def with_history(plan: Plan, store: Store) -> Plan:
     at other seeds are kept as well, so that a table can name them.
     """
     before = _recorded(plan.record, store)
-    if before is None or before.replication.of_settings_found:
+    if before is None or before.replication.untestable:
         return plan  # without a verdict, nothing was looked at
     record, same = plan.record, _is_continued(before, plan)
     made = before.made

@@ -89,7 +89,7 @@ class TrialRun:
         self.journal.attempts.append(self._attempt())
         load_modules(self.trial.modules, self._here)
         trial = self._trial_here()
-        self.journal.config = {**self.trial.config.flat, **trial.config.beside}
+        self.journal.config = {**self.trial.config.flat, **trial.config.extras}
         neutral = tuple(trial.config.neutral)
         made_from = closures.closure(trial, closures.first_seen)
         self.journal.note(closure=made_from or None, neutral=neutral or None)

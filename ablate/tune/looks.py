@@ -115,7 +115,7 @@ def with_look(plan: Plan, look: InterimLook, table: str) -> Plan:
 def with_last_look(plan: Plan, table: str) -> Plan:
     """Return the plan with the look at its end on record."""
     looks = plan.record.every_look
-    if looks.are_several or plan.record.replication.of_settings_found:
+    if looks.are_several or plan.record.replication.untestable:
         return plan  # the planned looks are there, or the table gives no verdict
     return with_look(plan, InterimLook(num=looks.pairs, first_seed=plan.record.first_seed), table)
 

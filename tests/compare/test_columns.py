@@ -156,11 +156,11 @@ def test_where_neither_direction_is_better_no_arm_is_best_and_nothing_helps(by_h
             study.end(f"{arm}-{index}", "completed", metrics=reported)
     study.record_fields = {"judged_by": RANKED}
     other = summary_of(study).arm("other")
-    assert other.comparison.verdict == "higher" and other.comparison.helps is None
+    assert other.comparison.verdict == "higher" and other.comparison.favours_arm is None
     assert not any(arm.best for arm in summary_of(study).arms)
     study.record_fields = {"judged_by": replace(RANKED, better="higher")}
     other = summary_of(study).arm("other")
-    assert other.comparison.verdict == "better" and other.comparison.helps and other.best
+    assert other.comparison.verdict == "better" and other.comparison.favours_arm and other.best
 
 
 def test_a_record_of_before_is_read(by_hand):

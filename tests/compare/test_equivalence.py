@@ -47,7 +47,7 @@ def test_the_words_of_a_table(by_hand):
     summary = study(by_hand, 0.0, -0.005, -0.1)
     words = [arm.comparison.verdict for arm in summary.arms if arm.comparison]
     assert words == ["same", "better", "better"]
-    assert [a.comparison.within for a in summary.arms if a.comparison] == ["1%", "1%", ""]
+    assert [a.comparison.less_than for a in summary.arms if a.comparison] == ["1%", "1%", ""]
     text = " ".join(written(summary).split())
     assert "better, by less than 1%" in text
     assert "same: less than 1% apart, by two one-sided tests (the 96.67% interval" in text

@@ -80,9 +80,9 @@ def test_searches_are_counted_as_such_in_what_would_decide(by_hand):
     comparison = summary.arm("better").comparison
     assert comparison is not None and comparison.difference.num_pairs == 3
     chance = chances(comparison.difference.deltas, 0.05)
-    assert chance[comparison.more - 1] >= 0.8 > chance[comparison.more - 2]
+    assert chance[comparison.pairs_needed - 1] >= 0.8 > chance[comparison.pairs_needed - 2]
     text = in_one_line(written(summary))
-    assert f"undecided +{comparison.more}" in text
+    assert f"undecided +{comparison.pairs_needed}" in text
     assert "+n: more searches that decide it with a probability of 80%" in text
     assert "paired t-test over searches on nats of test" in text
 
@@ -101,7 +101,11 @@ def test_fewer_give_no_verdict_and_mark_nothing(by_hand, num):
     comparison = summary.arm("better").comparison
     assert comparison is not None
     counted = {1: "1 search", 2: "2 searches"}[num]
-    assert (comparison.verdict, comparison.reason, comparison.more) == ("no verdict", counted, None)
+    assert (comparison.verdict, comparison.reason, comparison.pairs_needed) == (
+        "no verdict",
+        counted,
+        None,
+    )
     assert comparison.p_holm is comparison.difference.p is comparison.difference.p_sign_flip is None
     assert comparison.difference.num_pairs == num * len(WOBBLE)
     assert not any(arm.best for arm in summary.arms)

@@ -249,7 +249,7 @@ def test_a_difference_that_is_the_same_for_every_seed_has_no_verdict(by_hand):
     compared = {arm.name: arm.comparison for arm in Judged(study.record, study.journals).arms}
     reasons = {name: one.reason for name, one in compared.items() if one}
     assert reasons == {"less": "no spread", "same": "same results", "apart": ""}
-    assert compared["less"].delta < 0 and compared["less"].helps is None
+    assert compared["less"].delta < 0 and compared["less"].favours_arm is None
 
 
 def test_no_arm_is_best_by_a_difference_without_a_spread(by_hand):

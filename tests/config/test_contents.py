@@ -81,6 +81,6 @@ def test_a_file_that_is_edited_after_planning_is_noticed(folder):
     assert is_as_planned(trial)
     (folder / "words.txt").write_text("none\n")
     assert not is_as_planned(trial)
-    assert trial.config.beside == {
+    assert trial.config.extras == {
         "reads.words contents": digest_of_contents(str(folder / "words.txt"))[:16]
     }

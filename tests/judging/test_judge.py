@@ -201,7 +201,7 @@ def test_what_to_run_next():
     more = advised(close)["wide"].more
     comparison = ablate.judge(close, **ASKED).arm("wide").comparison
     assert more is not None
-    assert more == comparison.more  # type: ignore[union-attr]
+    assert more == comparison.pairs_needed  # type: ignore[union-attr]
     assert str(advised(close)["wide"]) == f"wide: {more} more seeds, 80%"
     assert advised(rows({"plain": 0.0, "wide": 0.02}, seeds=2))["wide"].more == 1
     assert advised(close, looks=(6, 9))["wide"].more == 3

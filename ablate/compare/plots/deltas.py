@@ -53,7 +53,7 @@ def described(judged: Judged) -> fig.Figure | None:
             *(_dots(row, each, metric, reach) for row, (_, each) in rows),
             *(m for row, (a, each) in rows for m in _row(row, each, reach, texts[a.name])),
         ],
-        beside=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
+        margin_notes=[(row, "  ".join(texts)) for row, (_, *texts) in enumerate(reversed(table))],
     )
     return fig.Figure(
         title="Difference of each arm",
@@ -117,7 +117,7 @@ def _reach(comparisons: Sequence[Comparison], metric: Metric) -> float:
         abs(end)
         for comparison in comparisons
         for end in (comparison.interval or (comparison.delta,))
-        if comparison.helps or abs(end) <= FARTHEST * typical
+        if comparison.favours_arm or abs(end) <= FARTHEST * typical
     ]
     pairs = (abs(metric.change(d)) for each in comparisons for d in each.difference.deltas)
     return max([*near, *(size for size in pairs if size <= FARTHEST * typical), typical])
@@ -133,7 +133,7 @@ def _dots(row: int, comparison: Comparison, metric: Metric, reach: float) -> fig
 
 def _row(row: int, comparison: Comparison, reach: float, about: str) -> Iterator[fig.Series]:
     """The interval as far as the axis goes, an arrow at a cut end, and the difference."""
-    delta, colour = comparison.delta, COLOURS[comparison.helps]
+    delta, colour = comparison.delta, COLOURS[comparison.favours_arm]
     low, high = comparison.interval or (delta, delta)
 
     def at(*x: float, **look: Any) -> fig.Series:
@@ -147,7 +147,7 @@ def _row(row: int, comparison: Comparison, reach: float, about: str) -> Iterator
     if high > reach:
         yield at(reach, marker=">")
     if abs(delta) <= reach:
-        form, hollow = MARKERS[comparison.helps], comparison.helps is None
+        form, hollow = MARKERS[comparison.favours_arm], comparison.favours_arm is None
         yield at(delta, marker=form, size=6, hollow=hollow)
 
 
@@ -159,7 +159,7 @@ def _caption(judged: Judged) -> str:
     level = columns.coverage(judged)
     paired = f"Differences from {base}{other} with {level} intervals, paired over"
     dots = f"Dots: each {replication.unit}."
-    if replication.of_settings_found:
+    if replication.untestable:
         return (
             f"{paired} seeds of the settings found by {replication.searches} an arm: there is no "
             f"verdict, and all diamonds are hollow. {dots} An arrow: beyond the plot."

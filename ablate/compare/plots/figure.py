@@ -95,7 +95,7 @@ class Panel:
     marks: Sequence[Mark]
     title: str = ""
     note: str = ""  # inside, at the top
-    beside: Sequence[tuple[float, str]] = ()  # texts at the right, at their heights
+    margin_notes: Sequence[tuple[float, str]] = ()  # texts at the right, at their heights
     names: Literal["", "ends", "legend"] = ""  # where the series' names stand
     longest: int = 34  # characters of a name at an end
     parallel: bool = False  # its rules are its axes, as of parallel coordinates

@@ -94,7 +94,7 @@ def _inside_rows(figure: Figure) -> int:
 def right(figure: Figure) -> int:
     """Pixels at the right of all panels, for texts."""
     panel = figure.panels[0]
-    texts = [words for panel in figure.panels for _, words in panel.beside]
+    texts = [words for panel in figure.panels for _, words in panel.margin_notes]
     if panel.names == "ends" and not has_legend(panel):
         texts += [end.text for end in panel.ends]
     return 24 + round(LETTER * max(map(len, texts), default=0))

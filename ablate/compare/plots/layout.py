@@ -176,7 +176,7 @@ def _annotations(figure: Figure, panel: Panel, box: Box) -> Iterator[Part]:
         at = {"x": 0.5, "y": 0.9, "yanchor": "top", "font": {"size": 11}}
         yield {**within, **at, "text": text(panel.note)}
     small = {"showarrow": False, "font": {"size": 11}, "xanchor": "left", "yanchor": "middle"}
-    for value, words in panel.beside:
+    for value, words in panel.margin_notes:
         at = {"xref": f"{x} domain", "yref": y, "x": 1, "y": place(panel.y, value), "xshift": 10}
         yield {**small, **at, "text": text(words)}
     for end, share in _names(panel):

@@ -71,7 +71,7 @@ def _panel(axes: Any, panel: described.Panel) -> None:
     if panel.note:
         look = {"ha": "center", "va": "top", "fontsize": 8, "color": style.BLUE}
         axes.text(0.5, 0.9, panel.note, **look, transform=axes.transAxes)
-    for y, text in panel.beside:
+    for y, text in panel.margin_notes:
         look = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
         axes.text(1.02, y, text, **look)
     if panel.names == "legend":

@@ -61,7 +61,7 @@ class Judge:
         deltas = [math.fsum(pair) for pair in zip(*weighted, strict=True)]
         # Differences far smaller than the values themselves are rounding errors.
         size = max((abs(value) for values in weighted for value in values), default=0.0)
-        tested = not self.replication.of_settings_found
+        tested = not self.replication.untestable
         of_pairs = [self.replication.pair(group[0]) for group in self.replication.groups(seeds)]
         plain = statistics.paired_difference(deltas, size=size, alpha=self.alpha, tested=tested)
         if plain is None:
@@ -117,7 +117,7 @@ class Judge:
 
         `possible` is the range of what is shown.
         """
-        withheld = self.replication.of_settings_found
+        withheld = self.replication.untestable
         reason = self.replication.searches if withheld else reason
         verdict = self.read(statistics.verdict(difference, p_holm, self.alpha))
         below = "" if reason else self._within(difference, family)
@@ -143,9 +143,9 @@ class Judge:
             p_holm=p_holm,
             verdict=verdict,
             reason=reason,
-            within=below,
+            less_than=below,
             level=self.alpha / family if open_ else None,
-            helps=verdict.favours,
+            favours_arm=verdict.favours,
         )
 
     def interval(
@@ -156,7 +156,7 @@ class Judge:
         Whoever watches results as they come in sees the one that holds at any time.
         """
         level = self.alpha / family
-        if self.replication.of_settings_found:
+        if self.replication.untestable:
             return difference.interval
         if reason.endswith(TO_RUN):
             return anytime.interval(difference, level)

@@ -189,7 +189,7 @@ def _readings(within: Iterable[Within], simple: Mapping[str, Effect]) -> Iterabl
     for _, reference, level in within:
         at_reference, at_level = simple[reference.name], simple[level.name]
         what, first, second = reference.what, reference.where, level.where
-        states = (at_reference.helps, at_level.helps)
+        states = (at_reference.favours_arm, at_level.favours_arm)
         if set(states) == {True, None}:
             where, elsewhere = (first, second) if states[0] else (second, first)
             yield f"{what} helps with {where}; with {elsewhere} it is not shown to help."
@@ -209,7 +209,7 @@ def _notes(
     replication = judge.replication
     pairs = max((effect.difference.num_pairs for effect in shown), default=0)
     tested = f"Holm-corrected over {family.num} tests, those of the arms among them"
-    if replication.of_settings_found:
+    if replication.untestable:
         tested = "of the settings found, without a verdict"
     percent = ", shown in percent" if judge.metric.in_percent else ""
     yield (

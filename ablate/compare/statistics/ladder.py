@@ -90,7 +90,7 @@ class OverRow:
     def verdict(self) -> str:
         """The words that the table has."""
         if self.reason:
-            withheld = self.of.replication.of_settings_found
+            withheld = self.of.replication.untestable
             return Verdict.WITHHELD if withheld else Verdict.UNDECIDED
         return trend.in_words(self.trend, self.hold)
 
@@ -153,9 +153,9 @@ class _Tests:
             coverage=1 - self.judge.alpha / self.family,
             p_holm=p,
             verdict=verdict,
-            within="",
+            less_than="",
             level=None,
-            helps=verdict.favours,
+            favours_arm=verdict.favours,
         )
 
     def of_lines(self, arm: str) -> dict[str, LineTest]:
@@ -224,7 +224,7 @@ def _lines(climb: Climb, times: float) -> dict[str, list[float]]:
 
 
 def _difference(of_seeds: Sequence[float], judge: Judge) -> Difference:
-    tested = not judge.replication.of_settings_found
+    tested = not judge.replication.untestable
     used = [-log for log in of_seeds]
     found = paired.paired_difference(used, alpha=judge.alpha, tested=tested)
     if found is None:
@@ -270,9 +270,9 @@ def _reason(summaries: Sequence[Judged], climb: Climb) -> str:
     """Why there is no verdict on an arm over all rungs; empty if there may be one."""
     if not summaries[0].metric.directed:
         return "neither direction is better"
-    if why := reservation(summaries, climb.arm, "rungs", helps=None):
+    if why := reservation(summaries, climb.arm, "rungs", favours_arm=None):
         return why
-    if summaries[0].replication.of_settings_found:
+    if summaries[0].replication.untestable:
         return summaries[0].replication.searches
     if (num := len(climb.losses)) < MIN_PAIRS:
         return counted(num, "pair")

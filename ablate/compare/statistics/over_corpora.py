@@ -88,12 +88,12 @@ def _over_all(summaries: Sequence[Judged]) -> Iterator[CorpusRow]:
     for (name, difference), p in zip(differences.items(), corrected, strict=True):
         if difference is None:
             continue
-        reason = reservation(summaries, name, "corpora", helps=difference.mean < 0)
+        reason = reservation(summaries, name, "corpora", favours_arm=difference.mean < 0)
         everything = (-math.inf, math.inf)
         over = judge.comparison(difference, p, reason, len(planned), possible=everything)
         withheld = next(filter(None, map(_untested, summaries)), "")
         if withheld:
-            over = replace(over, verdict=Verdict.WITHHELD, reason=withheld, helps=None)
+            over = replace(over, verdict=Verdict.WITHHELD, reason=withheld, favours_arm=None)
         below = sum(delta < 0 for delta in difference.deltas)
         above = sum(delta > 0 for delta in difference.deltas)
         # "+n" would ask for corpora, which nobody can add as they add seeds.
@@ -110,7 +110,7 @@ def _judge_of(first: Judged) -> Judge:
 
 def _untested(summary: Judged) -> str:
     """Why no verdict may come of results on this corpus; empty if one may."""
-    if summary.replication.of_settings_found:
+    if summary.replication.untestable:
         return summary.replication.searches
     settings_of = summary.record.settings_of
     own = settings_of.endswith(one_part("", summary.record.part))

@@ -14,10 +14,12 @@ def comparisons(summaries: Sequence[Judged], arm: str) -> list[Comparison]:
     return [one.comparison for one in named if one.comparison is not None]
 
 
-def reservation(summaries: Sequence[Judged], name: str, what: str, *, helps: bool | None) -> str:
+def reservation(
+    summaries: Sequence[Judged], name: str, what: str, *, favours_arm: bool | None
+) -> str:
     """Why the test over all `what` cannot decide; empty if it can.
 
-    `helps`: which way it would decide; None if lost seeds of either arm may have led to it.
+    `favours_arm`: which way it would decide; None if lost seeds of either arm may have led to it.
     """
     num = len(summaries[0].record.parts)
     reasons = [comparison.reason for comparison in comparisons(summaries, name)]
@@ -33,8 +35,8 @@ def reservation(summaries: Sequence[Judged], name: str, what: str, *, helps: boo
     if any(arm.counts.at_floor for arm in (*arms, *others)):
         return "values of 0"
     # As at one scale: without its lost seeds, an arm may look better than it is.
-    if helps is not False and any(arm.counts.selected for arm in arms):
+    if favours_arm is not False and any(arm.counts.selected for arm in arms):
         return "lost seeds"
-    if not helps and any(other.counts.selected for other in others):
+    if not favours_arm and any(other.counts.selected for other in others):
         return "other arm lost seeds"
     return next((one for one in ("same trials", "same results") if set(reasons) == {one}), "")

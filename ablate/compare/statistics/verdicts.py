@@ -203,7 +203,7 @@ def _obstacles(
         yield f"{arm.counts.missing} to run"
     if arm.counts.selected:
         yield "it lost seeds"
-    if judge.replication.of_settings_found:
+    if judge.replication.untestable:
         yield f"tuned by {judge.replication.searches}"
 
 
@@ -236,7 +236,7 @@ def _obstacles_of(
     """What the trials' reports tell of a way of measuring that is not the paper's."""
 
     def reported(name: str) -> list[float]:
-        key = metric.beside(name).key(split)
+        key = metric.sibling(name).key(split)
         return [number for t in trials if (number := finite(t.metrics.get(key))) is not None]
 
     if any(reported("generated")):

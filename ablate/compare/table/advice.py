@@ -52,7 +52,7 @@ def _next(arm: ArmSummary, summary: Judged, base: str) -> tuple[int | None, str]
         return None, "no more seeds help: a metric on a linear scale compares values of 0"
     num = tested.difference.num_pairs
     if blocks is not None and blocks.unit != TEXT and tested.ways:
-        return tested.more, f"{shown_ways(tested, blocks)}, {POWER:.0%}"
+        return tested.pairs_needed, f"{shown_ways(tested, blocks)}, {POWER:.0%}"
     if tested.difference.is_over_blocks:
         return None, f"nothing: {MOST_TIMES} times as many do not reach {POWER:.0%}"
     if num < MIN_PAIRS:
@@ -61,8 +61,8 @@ def _next(arm: ArmSummary, summary: Judged, base: str) -> tuple[int | None, str]
 
 
 def _undecided(tested: Comparison, looks: Looks, num: int) -> tuple[int | None, str]:
-    if tested.more is not None:
-        return tested.more, f"{_more(tested.more, looks)}, {POWER:.0%}"
+    if tested.pairs_needed is not None:
+        return tested.pairs_needed, f"{_more(tested.pairs_needed, looks)}, {POWER:.0%}"
     ahead = next((at for at in looks.planned if at > num), None)
     if looks.are_several and ahead is not None:
         return ahead - num, f"{_more(ahead - num, looks)}, up to the planned look at {ahead}"

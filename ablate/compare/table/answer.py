@@ -23,7 +23,7 @@ def answer(judged: Judged) -> Iterator[str]:
     compared = [arm for arm in judged.arms if arm.comparison is not None]
     if not compared:
         return
-    if judged.replication.of_settings_found:
+    if judged.replication.untestable:
         yield f"No verdict: {judged.tuned_by}, which does not show how much searches vary."
         return
     parts = [*_decided(judged, compared), *_open(judged, compared)]
@@ -83,7 +83,7 @@ def _open(judged: Judged, compared: Sequence[ArmSummary]) -> Iterator[str]:
 def what_next(judged: Judged) -> Iterator[str]:
     """How many more pairs would decide what is open, or what else would."""
     unit = judged.replication.unit
-    if judged.replication.of_settings_found:
+    if judged.replication.untestable:
         if judged.copied is None and judged.record.num_searches is not None:
             yield f"With repeats={MIN_SEARCHES} or more in the study's Search there are verdicts."
         return
@@ -115,7 +115,9 @@ def _more(tested: Sequence[tuple[str, Comparison]], unit: str) -> Iterator[str]:
     if any(each.difference.num_pairs < MIN_PAIRS for _, each in tested):
         yield f"No test decides with fewer than {MIN_PAIRS} {plural(unit)}."
         return
-    found = sorted((each.more, name) for name, each in tested if each.more is not None)
+    found = sorted(
+        (each.pairs_needed, name) for name, each in tested if each.pairs_needed is not None
+    )
     texts = [f"{name} needs {_more_of(num, unit)}" for num, name in found[:1]]
     texts += [f"{name} {num}" for num, name in found[1:MOST_ADVICE]]
     hopeless = len(tested) - len(texts)

@@ -39,7 +39,7 @@ def arm_columns(summary: Judged) -> list[Column]:
         ),
         *([_floor_column(summary)] if summary.floor else []),
         Column(_delta_heading(summary), lambda arm: delta(arm, summary.metric, digits), first=1),
-        *([] if summary.replication.of_settings_found else p_columns),
+        *([] if summary.replication.untestable else p_columns),
         columns_of_wins(summary)[0].about(attrgetter("comparison")),
         Column("verdict", verdict, left=True, first=1),
     ]
@@ -75,7 +75,7 @@ def columns_of_tests(summary: Judged) -> list[Column]:
     """All that a test says: columns about a `Comparison`."""
     metric, replication, scale = summary.metric, summary.replication, scale_of(summary.metric)
     interval, ends = attrgetter("difference.interval"), metric.natural_interval
-    interval_of = "settings found" if replication.of_settings_found else "arms"
+    interval_of = "settings found" if replication.untestable else "arms"
     delta = Column(metric.scale_name, metric.natural, _in_nats, f"delta_{scale}")
     return [
         Column("pairs", lambda c: c.difference.num_pairs, name="pairs"),
@@ -97,7 +97,9 @@ def columns_of_tests(summary: Judged) -> list[Column]:
         Column("Holm\np", lambda c: c.p_holm, p_value, "p_holm", first=1),
         *columns_of_wins(summary),
         Column("verdict", lambda c: c.verdict, name="verdict", left=True),
-        *(Column(name=name, of=attrgetter(name)) for name in ("reason", "within", "more")),
+        Column(name="reason", of=attrgetter("reason")),
+        Column(name="within", of=attrgetter("less_than")),
+        Column(name="more", of=attrgetter("pairs_needed")),
         Column(name=f"detectable_{scale}", of=attrgetter("detectable")),
     ]
 
@@ -190,9 +192,13 @@ def verdict(arm: ArmSummary) -> str:
 def with_more(tested: Comparison) -> str:
     """`better`, `better, by less than 1%`, `same`, or `undecided +4` with the number of further
     pairs that would probably decide it."""
-    if tested.within and tested.verdict.decided:
-        return f"{tested.verdict}, by less than {tested.within}"
-    return tested.verdict if tested.more is None else f"{tested.verdict} +{tested.more}"
+    if tested.less_than and tested.verdict.decided:
+        return f"{tested.verdict}, by less than {tested.less_than}"
+    return (
+        tested.verdict
+        if tested.pairs_needed is None
+        else f"{tested.verdict} +{tested.pairs_needed}"
+    )
 
 
 def decimals(summary: Judged) -> int:

@@ -19,7 +19,12 @@ from ablate.compare.text.figures import NONE, changed
 from ablate.compare.text.lists import are, named
 from ablate.store.study_record import study_key
 
-OF_VERDICTS = ("p_holm", "verdict", "reason", "within")
+OF_VERDICTS = {
+    "p_holm": "p_holm",
+    "verdict": "verdict",
+    "reason": "reason",
+    "within": "less_than",
+}  # column -> attribute
 
 
 def over_corpora_table(found: OverCorpora) -> Table:
@@ -133,7 +138,7 @@ def _numbers_over_all(first: Judged) -> list[Column]:
             of=lambda c: c.difference.spread,
         ).about(over),
         Column(name="p", of=lambda c: c.difference.p).about(over),
-        *(Column(name=name, of=attrgetter(name)).about(over) for name in OF_VERDICTS),
+        *(Column(name=name, of=attrgetter(of)).about(over) for name, of in OF_VERDICTS.items()),
     ]
 
 

@@ -59,7 +59,7 @@ def _effects(summary: Judged) -> Table | None:
     columns = [
         Column("effect", attrgetter("names"), left=True),
         Column(delta, lambda e: changed(summary.metric, e.delta, e.interval, digits)),
-        *([] if summary.replication.of_settings_found else p_holm),
+        *([] if summary.replication.untestable else p_holm),
         Column("verdict", _with_reason, left=True, wraps=True, first=1),
     ]
     return for_people(columns, effects.every, notes=[*effects.readings, *effects.notes])
@@ -91,7 +91,7 @@ def _less_another(summary: Judged, arm: str) -> str:
 def _about_tests(summary: Judged) -> str:
     """Describe the pairs, the intervals, the test, and the families of Holm's correction."""
     replication = summary.replication
-    if replication.of_settings_found:
+    if replication.untestable:
         return (
             f"Paired over seeds, with {replication.searches} for each arm: each row has its own "
             "interval, which is of the settings found, and nothing is tested. "

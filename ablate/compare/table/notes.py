@@ -188,7 +188,7 @@ def run_next(summary: Judged) -> Iterable[str]:
 def verdicts(summary: Judged) -> Iterable[str]:
     """How to read the verdicts, and what the marks mean."""
     replication = summary.replication
-    if summary.num_comparisons and not replication.of_settings_found:
+    if summary.num_comparisons and not replication.untestable:
         yield (
             f"Verdicts: paired {_test(summary)} on {_decides_on(summary)}, "
             f"Holm-corrected over {_family(summary)} at "
@@ -238,7 +238,7 @@ def _about_looks(summary: Judged) -> Iterable[str]:
         of = counted(num, looks.unit)
         texts = (f"{', '.join(names)} at {at} of {of}" for at, names in stopped.items())
         yield f"Decided by a planned look, and trained no more: {'; '.join(texts)}."
-    if not looks.as_planned and not summary.replication.of_settings_found:
+    if not looks.as_planned and not summary.replication.untestable:
         imported = summary.record.imported
         fresh = "ablate judge --ledger FILE --draw NUM" if imported else "ablate study --replicate"
         yield (
@@ -280,7 +280,7 @@ def _about_undecided(summary: Judged) -> Iterable[str]:
     effects = [(e.name, e) for e in (summary.effects.every if summary.effects else ())]
     rows: list[tuple[str, Comparison]] = [*arms, *effects]
     unit = plural(summary.replication.unit)
-    if any(tested.more for _, tested in rows):
+    if any(tested.pairs_needed for _, tested in rows):
         yield (
             f"+n: more {unit} that decide it with a probability of 80%, given what is seen so far, "
             "by the test that holds at any time: it judges what was not planned."
@@ -288,7 +288,7 @@ def _about_undecided(summary: Judged) -> Iterable[str]:
     least = [
         f"{shown_size(tested.detectable, summary.metric)} ({name})"
         for name, tested in rows
-        if tested.more is None and tested.detectable is not None
+        if tested.pairs_needed is None and tested.detectable is not None
     ]
     if least:
         yield (

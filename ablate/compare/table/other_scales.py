@@ -45,7 +45,7 @@ def frozen_and_tuned(frozen: Judged, tuned: Judged) -> Table | None:
         return None
     if not all(any(arm.comparison for arm in judged.arms) for judged in (frozen, tuned)):
         return None
-    of_settings = "; of\nthe settings found" if tuned.replication.of_settings_found else ""
+    of_settings = "; of\nthe settings found" if tuned.replication.untestable else ""
     headings = ["arm", f"Δ frozen\n({frozen.record.scale})", "verdict"]
     headings += [f"Δ re-tuned\n({tuned.record.scale}{of_settings})", "verdict"]
     names = [arm.name for arm in tuned.arms if any(a.name == arm.name for a in frozen.arms)]

@@ -32,12 +32,12 @@ class Comparison:
     p_holm: float | None
     verdict: Verdict
     reason: str = ""  # why it is undecided, if not because of the test
-    within: str = ""  # the study's margin, `1%`, where the tests find a smaller difference
+    less_than: str = ""  # the study's margin, `1%`, where the tests find a smaller difference
     level: float | None = None  # of its test at Holm's strictest step, if more pairs may decide it
-    helps: bool | None = None  # decided to be better, or worse; None if neither is
+    favours_arm: bool | None = None  # decided to be better, or worse; None if neither is
 
     @property
-    def more(self) -> int | None:
+    def pairs_needed(self) -> int | None:
         """The pairs that decide it with 80%; None where it is decided, or none would do."""
         if self.level is None:
             return None

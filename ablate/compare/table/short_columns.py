@@ -120,7 +120,7 @@ def _reach(compared: list[Comparison]) -> float:
     ends = [(one, abs(end)) for one in compared for end in (one.interval or (one.delta,))]
     sizes = sorted(size for _, size in ends if size)  # arms that are the same say nothing of it
     typical = sizes[len(sizes) // 2] if sizes else 0.0
-    near = [size for one, size in ends if one.helps or size <= FARTHEST * typical]
+    near = [size for one, size in ends if one.favours_arm or size <= FARTHEST * typical]
     return axis_end(max(near, default=0.0))
 
 
@@ -162,7 +162,7 @@ def _times(ratio: float | None) -> str:
 def _verdict(arm: ArmSummary) -> str:
     """The verdict; of an arm that is not finished, what is missing."""
     tested = arm.comparison
-    if tested is not None and (tested.reason in shown.ALIKE or tested.within):
+    if tested is not None and (tested.reason in shown.ALIKE or tested.less_than):
         return shown.verdict(arm)
     if tested is not None and tested.reason.endswith("to run"):
         return tested.reason

@@ -221,12 +221,12 @@ class Texts(EncodedSource[CorpusConfig]):
         return self.columns_of(tokens, {"bytes": lengths}, floor=self._floor(text))
 
     def columns_of(
-        self, tokens: EncodedText, facts: Mapping[str, Any] | None = None, **beside: Any
+        self, tokens: EncodedText, facts: Mapping[str, Any] | None = None, **further: Any
     ) -> encoded.Columns:
         """Return what to write of an encoded text."""
         words = tokens.vocabulary
         every = {"num_words": len(words), "eos": words.index(EOS), **(facts or {})}
-        return encoded.Columns(tokens.splits, words, every, **beside)
+        return encoded.Columns(tokens.splits, words, every, **further)
 
     def _lengths(self, files: encoded.Encoded) -> Mapping[str, int]:
         """Return the bytes of each split's file. Encodings of older versions lack them, and a

@@ -54,7 +54,7 @@ def in_the_description(panel: Panel) -> Drawn:
     bars = [each for each in series if each.cap and each.low]
     labels = [mark.text for mark in panel.marks if isinstance(mark, Label)]
     named = [end.text for end in panel.ends] if panel.names else []
-    around = [text for _, text in panel.beside] + [panel.title, panel.note, panel.x.title]
+    around = [text for _, text in panel.margin_notes] + [panel.title, panel.note, panel.x.title]
     ticks = [text for axis in (panel.x, panel.y) for _, text in axis.ticks or ()]
     return Drawn(
         lines=sorted(points(each.x, each.y) for each in series if len(each.x)),

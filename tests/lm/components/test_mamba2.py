@@ -149,7 +149,7 @@ def test_results_of_one_group_keep_their_ids():
         for groups in (1, 2)
     )
     assert [each.identity["backbone"]["version"] for each in (one, two)] == [1, 2]
-    assert "backbone version" not in one.beside and two.beside["backbone version"] == 2
+    assert "backbone version" not in one.extras and two.extras["backbone version"] == 2
 
 
 def test_steps_and_decays_start_in_their_ranges(build):

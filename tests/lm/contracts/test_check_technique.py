@@ -129,7 +129,7 @@ def test_a_backbone_may_remember_only_its_window(broken):
             values = {**MODEL, "backbone": name, "evaluator": "standard"}
             one, other = (resolve({**values, field: length}) for length in (10, 20))
             assert (one.identity != other.identity) == counts
-            assert one.beside.get(f"{field} counts") == (10 if counts else None)
+            assert one.extras.get(f"{field} counts") == (10 if counts else None)
     with pytest.raises(CombinationError, match="remembers only its window, and a decoder writes"):
         SmallModel({"backbone": "broken"}, pairs=True)
 

@@ -142,8 +142,8 @@ def test_the_id_says_which_windows():
     assert with_strides.identity["training"]["valid_stride"] == 5
     assert "valid_stride" not in plain.identity["training"]
     counts = {f"{name} counts": value for name, value in strides.items()}
-    assert counts.items() <= with_strides.beside.items()
-    assert not any("stride" in name for name in plain.beside)
+    assert counts.items() <= with_strides.extras.items()
+    assert not any("stride" in name for name in plain.extras)
     others = dict.fromkeys(WINDOW, 6)
     assert config_of("gru", **others).identity == config_of("gru", **WINDOW).identity
     assert config_of(**others).identity != config_of(**WINDOW).identity

@@ -51,7 +51,7 @@ def any_word(generator: np.random.Generator, num: int) -> Simulated:
 
 def _any_wrong(summary) -> bool:
     equal, above, below = words(summary)
-    inside = [arm.comparison.within for arm in summary.arms if arm.comparison][1:]
+    inside = [arm.comparison.less_than for arm in summary.arms if arm.comparison][1:]
     directions = equal in ("better", "worse") or above == "better" or below == "worse"
     return directions or any(inside)
 
