@@ -43,6 +43,7 @@ down)
   kill -9 "$(cat "$BASE/init.pid")" || true
   sleep 1
   rm -f "$BASE/init.pid"
+  rm -rf --one-file-system "$BASE/containerd" "$BASE/kubelet"  # gigabytes; the logs stay
   for each in $HIERARCHIES; do
     find "/sys/fs/cgroup/$each/ablate-node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
   done
