@@ -44,7 +44,7 @@ down)
   sleep 1
   rm -f "$BASE/init.pid"
   rm -rf --one-file-system "$BASE/containerd" "$BASE/kubelet"  # gigabytes; the logs stay
-  for each in $HIERARCHIES; do
+  for each in $HIERARCHIES unified; do
     find "/sys/fs/cgroup/$each/ablate-node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
   done
   ;;
