@@ -16,7 +16,7 @@ def backed_up(folder: Path, dump: str) -> subprocess.CompletedProcess[str]:
     (programs / "pg_dumpall").write_text(f"#!/bin/sh\n{dump}\n")
     (programs / "pg_dumpall").chmod(0o755)
     return subprocess.run(
-        ["bash", str(TREE / "base" / "postgres" / "backup.sh"), str(folder)],
+        ["bash", str(TREE / "base" / "records" / "postgres" / "backup.sh"), str(folder)],
         capture_output=True,
         text=True,
         env={"PATH": f"{programs}:/usr/bin:/bin"},

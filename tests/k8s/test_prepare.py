@@ -47,7 +47,7 @@ def postgres(
         "MLFLOW_PASSWORD": passwords["MLFLOW_PASSWORD"],
         "SEARCHES_PASSWORD": passwords["SEARCHES_PASSWORD"],
     }
-    script = TREE / "base" / "postgres" / "databases.sh"
+    script = TREE / "base" / "records" / "postgres" / "databases.sh"
     subprocess.run(["sh", str(script)], env=environment, check=True, capture_output=True)
     yield environment
     server.cleanup()
@@ -88,7 +88,7 @@ def mlflow(
         "HOME": str(folder),
         "OMP_NUM_THREADS": "1",
     }
-    prepare = [sys.executable, str(TREE / "base" / "prepare.py")]
+    prepare = [sys.executable, str(TREE / "base" / "records" / "prepare.py")]
     for _ in range(2):  # the pod may start more than once
         done = subprocess.run(prepare, env=environment, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr[-2000:]

@@ -36,7 +36,7 @@ newer=github.com/modern-go/reflect2
 rm -r "go/src/k8s.io/kubernetes/vendor/$newer"
 cp -r "root/usr/share/gocode/src/$newer" "go/src/k8s.io/kubernetes/vendor/$newer"
 
-export GOROOT="$work/root/usr/lib/go-1.19" GOPATH="$work/go" GOCACHE="$work/gocache" GOFLAGS=''
+export GOROOT="$work/root/usr/lib/go-1.19" GOPATH="$work/go" GOCACHE="$folder/gocache" GOFLAGS=''
 export GO111MODULE=off CGO_ENABLED=0 PATH="$work/root/usr/lib/go-1.19/bin:$PATH"
 cd go/src/k8s.io/kubernetes
 
@@ -60,4 +60,4 @@ cp "$work/root/usr/bin/etcd" "$work/bin/"
 rm -rf "$folder/bin"
 mv "$work/bin" "$folder/bin"
 cd /
-rm -rf "$work"
+rm -rf "$work" "$folder/gocache"

@@ -25,7 +25,7 @@ from tests.support.places import ROOT
 
 BUILD = Path(__file__).with_name("build_servers.sh")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
-BUILD_SECONDS = 2400
+BUILD_SECONDS = 7200
 LIFETIME_SECONDS = 3600  # after which servers end by themselves
 # What the tests need of the controllers; none of them asks for a node.
 CONTROLLERS = (

@@ -43,7 +43,8 @@ down)
   kill -9 "$(cat "$BASE/init.pid")" || true
   sleep 1
   rm -f "$BASE/init.pid"
-  for each in $HIERARCHIES; do
+  rm -rf --one-file-system "$BASE/containerd" "$BASE/kubelet"  # gigabytes; the logs stay
+  for each in $HIERARCHIES unified; do
     find "/sys/fs/cgroup/$each/ablate-node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
   done
   ;;

@@ -80,7 +80,9 @@ serverTLSBootstrap: false
 END
 [ -z "${KUBELET_MORE:-}" ] || echo "$KUBELET_MORE" >> "$etc/kubelet.yaml"
 n=0; until [ -S "$BASE/run/containerd.sock" ]; do n=$((n + 1)); [ $n -lt 60 ]; sleep 1; done
-start kubelet "$BIN/kubelet" --config="$etc/kubelet.yaml" --kubeconfig="$etc/kubeconfig" --root-dir="$BASE/kubelet" \
+# A kubelet that ends is started again, as by systemd, with the configuration of then.
+again='while :; do "$@" || true; sleep 1; done'
+start kubelet sh -c "$again" kubelet "$BIN/kubelet" --config="$etc/kubelet.yaml" --kubeconfig="$etc/kubeconfig" --root-dir="$BASE/kubelet" \
   --cert-dir="$etc/kubelet-certificates" --hostname-override=ablate-node --node-ip="$IP" \
   ${KUBELET_FLAGS---container-runtime=remote --container-runtime-endpoint=unix://$BASE/run/containerd.sock}
 start kube-proxy "$BIN/kube-proxy" --kubeconfig="$etc/kubeconfig" --hostname-override=ablate-node \
