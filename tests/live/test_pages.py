@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import html
-import io
 import itertools
-import math
 import re
-import resource
 import socket
-import threading
-import time
 from dataclasses import replace
 
 import pytest
 
 from ablate.commands.table import show_table
-from ablate.compare.formats import table_of_values
-from ablate.live import asked
 from ablate.live.mlflow import MLflow
 from ablate.live.served import Served
-from ablate.live.views import query
-from ablate.store import study_record
 from ablate.store.workspace import Workspace, held
 from tests.support.live_pages import ARM, KEY, Client, Place, eventually
 
@@ -136,68 +127,6 @@ def test_a_figure_can_be_saved(client, kind):
     assert answer.status_code == 200 and len(answer.content) > 100
     start = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF", "csv": b"arm,", "json": b"{"}[kind]
     assert answer.content.startswith(start)
-
-
-def test_sql_only_reads(place):
-    workspace = place.workspace
-    client = Client(Served(workspace))
-    page = client.seen("/query?sql=SELECT arm, num, mean FROM arms WHERE split = 'test'")
-    assert "3 rows" in page and "/query/picture.json" in page
-    assert "DROP" in client.seen("/query?sql=DROP TABLE arms", 400)
-    assert "refused" in client.seen("/query?sql=SELECT * FROM read_csv('/etc/passwd')", 400)
-    # Nothing was written but the mirror.
-    assert study_record.names(workspace.store) == [KEY]
-
-
-NUMBERS = (1e308, -1e308, math.nan, math.inf, None)
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-def test_numbers_without_a_place_on_an_axis_are_rows_like_others(place, number, monkeypatch):
-    table = table_of_values(["a", "b"], [[1.0, 2.0], [2.0, number]])
-    monkeypatch.setattr(query, "answer", lambda workspace, sql: table)
-    client = Client(Served(place.workspace))
-    assert "2 rows" in client.seen("/query?sql=any")
-    for kind in ("json", "svg"):
-        assert client.get(f"/query/picture.{kind}?sql=any").status_code == 200
-
-
-def test_a_query_that_does_not_end_leaves_nothing_behind(place, monkeypatch):
-    workspace = place.workspace
-    monkeypatch.setattr(query, "SECONDS", 0.5)
-    one_row = "SELECT length(lpad('x', 100000000, 'y')) AS n"  # which DuckDB does not stop
-    page = Client(Served(workspace)).seen(f"/query?sql={one_row}", 400)
-    assert "stopped after 0.5 seconds" in page
-    assert "ablate-query" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_queries_run_one_at_a_time(place, monkeypatch):
-    running, together = [], []
-
-    def ask(workspace, sql, limits):
-        together.append(len(running))
-        running.append(sql)
-        time.sleep(0.05)
-        return running.pop()
-
-    monkeypatch.setattr("ablate.live.asked.ask", ask)
-    threads = [threading.Thread(target=query.answer, args=(place.workspace, "")) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert together == [0, 0, 0]
-
-
-def test_the_memory_of_a_query_is_limited_before_it_is_asked(monkeypatch, capsys):
-    happened = []
-    monkeypatch.setattr("resource.setrlimit", lambda *limit: happened.append(limit))
-    monkeypatch.setattr("sys.stdin", io.StringIO("{}"))
-    monkeypatch.setattr(asked, "_answer", lambda given: happened.append("asked") or {})
-    monkeypatch.setattr("os._exit", lambda status: None)
-    asked.main()
-    limit = resource.RLIMIT_AS, (asked.MOST_BYTES, asked.MOST_BYTES)
-    assert happened == [limit, "asked"]
 
 
 def test_a_trial_without_epochs_was_not_trained_for_0_s(client, place):
