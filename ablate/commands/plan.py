@@ -147,7 +147,7 @@ def answer(
 
 
 def _planned(study: Study, scale: str, workspace: Workspace, local: bool) -> PlannedPart:
-    """Return the plan of a scale, what of it is done, and what the rest costs."""
+    """Return the plan of a scale, the journals that are done, and what the others cost."""
     check_analyses(study)
     plan = make_plan(study, scale, data=workspace.data, stores=[workspace.store])
     plan = _after_looks(plan, workspace.store)
