@@ -82,7 +82,7 @@ test-faults: $(READY)  # two hosts as network namespaces: needs root; about an h
 test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
 	$(VENV)/bin/pytest tests/lab/k8s/control_plane.py tests/lab/k8s/scan.py $(ARGS)
 
-test-node: $(READY)  # k8s/overlays/plain on a real node, whose pods are killed: root; an hour, then 6 minutes
+test-node: $(READY)  # k8s/overlays/plain on a real node, whose pods are killed: root; two hours, then half an hour
 	$(VENV)/bin/pytest -s tests/lab/node/nodes.py
 
 test-image: $(READY)  # k8s/Dockerfile built by buildah on a base from debootstrap: root, minutes
