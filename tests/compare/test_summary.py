@@ -153,7 +153,7 @@ def test_no_verdict_while_trials_are_still_to_run(by_hand):
     study = by_hand({"base": BASE, "doc": (*LOWER[:4], None), "noise": NOISY})
     summary = summary_of(study)
     doc, noise = (summary.arm(name).comparison for name in ("doc", "noise"))
-    assert (doc.verdict, doc.reason, doc.more) == ("undecided", "1 to run", None)
+    assert (doc.verdict, doc.reason, doc.pairs_needed) == ("undecided", "1 to run", None)
     assert (doc.difference.p, noise.difference.p is None) == (None, False)
     assert not any(arm.best for arm in summary.arms)
 

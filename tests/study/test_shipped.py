@@ -227,7 +227,7 @@ def test_a_scale_that_tunes_its_arms_can_have_verdicts(file, scale):
 def test_the_plan_counts_every_search_and_its_confirmations(workspace):
     """Two of its three arms search the same; for one, a gate is trained on each confirmation."""
     text = " ".join(show_plan(str(FOLDER / "iog_tuned_base.py"), "laptop", workspace).split())
-    assert "each arm is tuned first: 3 searches of 8 trials" in text
+    assert "Each arm is tuned first: 3 searches of 8 trials" in text
     assert f"0 done, up to {2 * 3 * (8 + 3) + 3 * 3} left" in text
 
 
