@@ -30,8 +30,18 @@ class Cost:
     tokens: float | None
     seconds: float | None
     workers: int
-    basis: str  # how the time is known
+    num_finished: int  # trials from which the time is known
+    num_guessed: int  # corpora or rungs without one: the time is estimated
     num_unknown: int  # evaluations that the time leaves out, since none has been made
+
+    @property
+    def basis(self) -> str:
+        """How the time is known."""
+        known = f"from {counted(self.num_finished, 'finished trial')}"
+        guessed = "estimated from this machine's speed"
+        if self.num_guessed and self.num_finished:
+            return f"{known}, and {guessed} where none has finished"
+        return guessed if self.num_guessed else known
 
     def __add__(self, other: Cost) -> Cost:
         """The cost of two plans, one after the other."""
@@ -46,6 +56,8 @@ class Cost:
             at_most=self.at_most or other.at_most,
             tokens=both(self.tokens, other.tokens),
             seconds=both(self.seconds, other.seconds),
+            num_finished=self.num_finished + other.num_finished,
+            num_guessed=self.num_guessed + other.num_guessed,
             num_unknown=self.num_unknown + other.num_unknown,
         )
 
@@ -70,9 +82,6 @@ def cost_left(
     workers = 1 if local else room_for(plan.scale.threads)
     num = sum(bool(journal.epochs) for journal in done.values())
     looks, to_come = plan.record.every_look, plan.record.to_come.total()
-    basis = (
-        f"from {counted(num, 'finished trial')}" if num else "estimated from this machine's speed"
-    )
     return Cost(
         trials=plan.record.num_trials(),
         done=len(done),
@@ -80,7 +89,8 @@ def cost_left(
         tokens=tokens,
         seconds=forecast.seconds_left({arm.name for arm in plan.record.arms}, left, workers),
         workers=workers,
-        basis=basis,
+        num_finished=num,
+        num_guessed=0 if num else 1,
         num_unknown=_num_unknown(plan, done),
     )
 
@@ -96,7 +106,6 @@ def _operations(
 
     None and empty for a task that counts no operations.
     """
-
     first = next(iter(plan.configs.values()))  # all arms of a scale read one corpus
     source = source_of(first.data, workspace.data) if first.data else None
     if source is None or not first.kind.slots:  # only a function's trials tell how long they take

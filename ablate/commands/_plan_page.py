@@ -63,7 +63,7 @@ def _heading(record: StudyRecord) -> Iterator[str]:
 def _table(parts: Sequence[PlannedPart]) -> list[str]:
     """A row for each arm; of several corpora or rungs, for each arm of each."""
     record = parts[0].record
-    several = ["corpus" if record.corpora else "rung"] if record.one_of else []
+    several = [_part_word(record)] if record.one_of else []
     sized = any(arm.num_parameters is not None for arm in record.arms)
     rows = [
         [
@@ -79,6 +79,10 @@ def _table(parts: Sequence[PlannedPart]) -> list[str]:
     stages = next(arms_planned(parts[0])).trials
     headings = [*several, "arm", *(["params"] if sized else []), *stages, "done"]
     return text.lines(table_of(headings, rows, left=("arm",)), rule="─")
+
+
+def _part_word(record: StudyRecord) -> str:
+    return "corpus" if record.corpora else "rung"
 
 
 def arms_planned(part: PlannedPart) -> Iterator[ArmPlan]:
@@ -104,7 +108,8 @@ def _cost(parts: Sequence[PlannedPart]) -> str:
     left = f"{'up to ' if cost.at_most else ''}{cost.trials - cost.done} left"
     state = f"{counted(cost.trials, 'trial')}{of_searches}: {cost.done} done, {left}"
     if cost.seconds is None:
-        return f"{state}; the time is known when one has finished."
+        each = f" of each {_part_word(parts[0].record)}" if len(parts) > 1 else ""
+        return f"{state}; the time is known when one{each} has finished."
     tokens = "" if cost.tokens is None else f"{cost.tokens / 1e6:,.1f}M training tokens left: "
     unknown = cost.num_unknown
     without = f", without {counted(unknown, 'evaluation')}" if unknown else ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ablate.commands._plan_cost import Cost
 from ablate.commands.plan import show_plan
 from ablate.engine.run import run
 from ablate.store import journal as journals
@@ -135,3 +136,32 @@ def in_seconds(text: str) -> int:
     """The inverse of `duration`, for less than a day."""
     sizes = {"h": 3600, "m": 60, "s": 1}
     return sum(int(number) * sizes[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
+
+
+@pytest.mark.parametrize(
+    ("num_finished", "said"),
+    [
+        ((3, 2), "from 5 finished trials"),
+        ((0, 0), "estimated from this machine's speed"),
+        ((3, 0), "from 3 finished trials, and estimated from this machine's speed where none"),
+    ],
+)
+def test_the_time_of_several_parts_says_how_each_is_known(num_finished: tuple[int, int], said: str):
+    one, other = (
+        Cost(
+            trials=4,
+            done=num,
+            at_most=False,
+            tokens=1e6,
+            seconds=10.0,
+            workers=2,
+            num_finished=num,
+            num_guessed=0 if num else 1,
+            num_unknown=0,
+        )
+        for num in num_finished
+    )
+    both = one + other
+    assert (both.trials, both.done, both.seconds) == (8, sum(num_finished), 20.0)
+    assert both.basis.startswith(said)
+    assert (one + replace(other, seconds=None)).seconds is None
