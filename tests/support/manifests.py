@@ -20,7 +20,7 @@ from tests.support import places
 ROOT = places.ROOT
 TREE = ROOT / "k8s"
 PLATFORMS = ("kuberay", "kueue")
-PLAIN = ("plain", "plain/study")  # without an operator, in a namespace that is there already
+PLAIN = ("plain", "plain/study", "plain/logins", "plain/logins/study")  # without an operator
 RENDERED = tuple(f"{name}{part}" for name in PLATFORMS for part in ("", "/study"))
 SCHEMAS = places.SCHEMAS / "kuberay-1.7.0.json"
 
