@@ -70,7 +70,8 @@ evaluations: $(READY)  # logs of lm-evaluation-harness and Inspect, made anew an
 	$(EVALUATIONS)/bin/pip install -q lm_eval==0.4.13 inspect_ai==0.3.285
 	$(VENV)/bin/python -m tests.lab.evaluations $(CURDIR)/$(EVALUATIONS)/bin/python $(ARGS)
 
-test-versions: $(READY)  # the oldest versions that pyproject.toml allows, and the newest; ARGS="oldest"
+test-versions: $(READY)  # the oldest versions allowed, and the newest; ARGS="oldest python3.13"
+	$(VENV)/bin/pytest tests/lab/versions/newer_ray.py
 	$(VENV)/bin/python -m tests.lab.versions $(ARGS)
 
 test-paper: $(READY)  # every model of every paper scale built at full size, and one step taken
@@ -80,7 +81,7 @@ test-faults: $(READY)  # two hosts as network namespaces: needs root; about an h
 	$(VENV)/bin/pytest tests/lab/faults --faults $(ARGS)
 
 test-cluster: $(READY)  # k8s/ on a real API server, which it first builds from Debian 12's source
-	$(VENV)/bin/pytest tests/lab/k8s/control_plane.py tests/lab/k8s/scan.py $(ARGS)
+	$(VENV)/bin/pytest tests/lab/k8s/control_plane.py tests/lab/k8s/prepare.py tests/lab/k8s/scan.py $(ARGS)
 
 test-node: $(READY)  # k8s/overlays/plain on a real node, whose pods are killed: root; two hours, then half an hour
 	$(VENV)/bin/pytest -s tests/lab/node/nodes.py
@@ -94,8 +95,8 @@ test-device: $(READY)  # every pair of techniques, also on a pretended device th
 test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), which is disturbed; minutes
 	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
+$(READY): pyproject.toml constraints.txt  # with the newest pip: an older one takes a minute longer
+	$(PYTHON) -m venv --upgrade-deps $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 

@@ -147,10 +147,10 @@ def test_a_study_file_may_import_a_technique_and_search_with_a_sampler_of_its_ow
     place.ablate("rerun", first.trial.id).succeeded()
 
 
-def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
+def test_a_script_may_run_a_study_of_its_own_task(place) -> None:
     """Without a guard: it is not executed again on a worker, where its argument is known."""
-    (tmp_path / "library").mkdir()
-    (tmp_path / "library" / "scaling.py").write_text(SCALED.replace("FACTOR", "10"))
+    (place.folder / "library").mkdir()
+    (place.folder / "library" / "scaling.py").write_text(SCALED.replace("FACTOR", "10"))
     script = [
         "import sys",
         "sys.path.insert(0, 'library')",
@@ -162,10 +162,11 @@ def test_a_script_may_run_a_study_of_its_own_task(tmp_path: Path) -> None:
         STUDY,
         RUN,
     ]
-    (tmp_path / "train.py").write_text("\n".join(script))
-    assert python(tmp_path, "train.py", "0.5") == "executed\n5.0 10.0\n"
-    first, _ = journals_of(tmp_path)
+    place.write("train.py", "\n".join(script))
+    assert python(place.folder, "train.py", "0.5") == "executed\n5.0 10.0\n"
+    first, _ = journals_of(place.folder)
     (file,) = first.trial.modules
     assert Path(file).name == "train.pickle"
-    again = ["-m", "ablate", "rerun", first.trial.id]
-    assert "every bit agrees" in python(tmp_path, *again, PYTHONPATH="library")
+    again = ("rerun", first.trial.id, "--workspace", ".ablate")
+    ended = place.ablate(*again, env={"PYTHONPATH": "library"})
+    assert "every bit agrees" in ended.out, ended

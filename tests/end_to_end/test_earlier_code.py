@@ -98,17 +98,14 @@ def toy(place) -> Toy:
     return Toy(place)
 
 
-CHANGES = {
-    "a module": (("helpers_of_toy.py", "2 * rate", "3 * rate"), "helpers_of_toy.py was edited"),
-    "a module of a computed name": (("more_of_toy.py", "1.0", "2.0"), "more_of_toy.py was edited"),
-    "the function": (("toy.py", "0.01 *", "0.02 *"), "toy.py was edited"),
-    "a file": (("words.txt", "two", "two three"), "words.txt was edited"),
-    "a file that C++ opens": (("data/bias.csv", "1", "2"), "data/bias.csv was edited"),
-    "a default": (
-        ("settings_of_toy.py", "setting(0.1", "setting(0.2"),
-        "toy.rate was 0.1, and is 0.2: 2 trials of base",
-    ),
+EDITS = {
+    "a module": ("helpers_of_toy.py", "2 * rate", "3 * rate"),
+    "a module of a computed name": ("more_of_toy.py", "1.0", "2.0"),
+    "the function": ("toy.py", "0.01 *", "0.02 *"),
+    "a file": ("words.txt", "two", "two three"),
+    "a file that C++ opens": ("data/bias.csv", "1", "2"),
 }
+DEFAULT = ("settings_of_toy.py", "setting(0.1", "setting(0.2")
 
 
 @pytest.mark.slow
@@ -116,14 +113,21 @@ def test_an_edit_of_whatever_made_a_trial_stops_the_study_before_it_trains(toy) 
     toy.study().succeeded()
     before = toy.journals
     assert len(before) == 4
-    for edit, told in CHANGES.values():
+    for edit in EDITS.values():
         toy.edit(*edit)
-        stopped = toy.study()
-        assert stopped.status == 2 and told in stopped.err and "--keep" in stopped.err
-        assert toy.journals == before
-        toy.edit(edit[0], edit[2], edit[1])
+    stopped = toy.study(BIAS_OF_LOSS="123456")
+    assert stopped.status == 2 and "--keep" in stopped.err
+    for file, *_ in EDITS.values():
+        assert f"{file} was edited: 2 trials of base, 2 trials of high" in stopped.err
     told = "$BIAS_OF_LOSS has another value: 2 trials of base, 2 trials of high"
-    assert told in toy.study(BIAS_OF_LOSS="123456").err
+    assert told in stopped.err
+    for file, old, new in EDITS.values():
+        toy.edit(file, new, old)
+    toy.edit(*DEFAULT)
+    stopped = toy.study()
+    assert stopped.status == 2 and "toy.rate was 0.1, and is 0.2: 2 trials of base" in stopped.err
+    toy.edit(DEFAULT[0], DEFAULT[2], DEFAULT[1])
+    assert toy.journals == before
     toy.edit("helpers_of_toy.py", "import os", "import os  # a comment\n")
     toy.edit("arms_of_toy.py", "HIGH = 0.5", "HIGH, HIGHER = 0.5, 0.7")  # the study's alone
     again = toy.study()

@@ -290,6 +290,7 @@ def test_killed_at_any_write_to_the_store(places, undisturbed, kills):
     check_records(place, "slow@s")
 
 
+@pytest.mark.more_kills
 def test_an_asynchronous_search_loses_nothing_and_doubles_nothing(places, kills):
     arguments = ("searched.py", "--scale", "asynchronous")
     driver = Driver(places(*STUDIES), arguments, random.Random(kills))

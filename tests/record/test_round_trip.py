@@ -13,13 +13,11 @@ from ablate.compare.across.query import ask
 from ablate.record.export import sync
 from ablate.record.mirror.server import ServerSource
 from ablate.record.mirror.syncing import Mirror, update_mirror
-from ablate.store import study_record
 from ablate.store.store import Store
 from ablate.store.workspace import open_workspace
 from tests.results.test_agree import stored_studies, write
 from tests.support import places
 
-PUBLISHED = ("doc_layer_mix@third_search", "irlm_caches@counts")
 QUERIES = (
     "SELECT * EXCLUDE (run_id) FROM trials",
     "SELECT * FROM epochs",
@@ -44,21 +42,6 @@ def rows(mirror: Mirror, query: str) -> list[str]:
     table = ask(mirror, query)
     named = (dict(zip(table.headings, row, strict=True)) for row in table.rows)
     return sorted(repr(sorted(row.items())) for row in named)
-
-
-@pytest.mark.slow
-def test_of_published_results(empty_database, tmp_path) -> None:
-    for key in PUBLISHED:
-        copied = places.ROOT / "results" / "studies" / key
-        shutil.copytree(copied, tmp_path / "results" / "studies" / key)
-    store = Store(str(tmp_path / "results"))
-    for key in PUBLISHED:
-        for trial in study_record.read(store, key).trial_ids():
-            known = places.ROOT / "results" / "trials" / trial
-            if known.exists():
-                there = tmp_path / "results" / "trials" / trial
-                shutil.copytree(known, there, dirs_exist_ok=True)
-    same(store, tmp_path, empty_database)
 
 
 def test_of_a_workspace_of_0_1_0(empty_database, tmp_path) -> None:

@@ -213,7 +213,7 @@ def write(store: Store, studies: list[tuple[StudyRecord, dict[str, Journal]]]) -
 
 
 @pytest.mark.slow
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(studies=stored_studies())
 def test_a_table_and_a_query_say_the_same(studies):
     with tempfile.TemporaryDirectory() as folder:
@@ -227,7 +227,7 @@ def test_a_table_and_a_query_say_the_same(studies):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(studies=stored_studies(), again=st.randoms(use_true_random=False))
 def test_arms_that_are_counted_again_are_as_if_all_were(studies, again):
     """A trial is run again, with another result; only its arms are counted again."""

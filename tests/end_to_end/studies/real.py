@@ -3,7 +3,7 @@
 from ablate import Arm, Scale, Stage, Study, table
 
 BASE = {
-    "corpus.train_tokens": 4000,
+    "corpus.train_tokens": 2500,
     "corpus.eval_tokens": 500,
     "embedding.size": 8,
     "backbone": "lstm",
@@ -13,7 +13,7 @@ BASE = {
     "head.experts": 2,
     "optimizer": "nt_asgd",
     "optimizer.learning_rate": 5.0,
-    "training.epochs": 14,
+    "training.epochs": 10,
     "training.batch_size": 4,
     "training.window": 20,
     "training.variable_window": True,

@@ -1,10 +1,11 @@
 """Uses ablate with other versions of what it needs: `make test-versions`.
 
-    python -m tests.lab.versions [oldest] [newest]
+    python -m tests.lab.versions [oldest] [newest] [python3.13 ...]
 
 A virtual environment of each, in build/versions, has this checkout and what oldest.txt pins, or the
-newest of everything. There a table is judged, and a study runs over Ray to its own table, its
-records in MLflow, its report and a query. Prints the versions, and what failed.
+newest of everything, of this Python or of one that is named. There a table is judged, and a study
+runs over Ray to its own table, its records in MLflow, its report and a query. Prints the versions,
+and what failed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ LOST = "not recorded yet"  # what a study says of trials that MLflow did not tak
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.versions", description=__doc__)
-    parser.add_argument("sets", nargs="*", default=["oldest", "newest"], help="oldest, newest")
+    parser.add_argument(
+        "sets", nargs="*", default=["oldest", "newest"], help="oldest, newest, or a Python"
+    )
     failed = [fault for name in parser.parse_args().sets for fault in tried(name)]
     print(*failed or ["Everything passed."], sep="\n")
     return bool(failed)
@@ -60,7 +63,8 @@ def installed(name: str) -> str:
     folder = ROOT / "build" / "versions" / name
     python = str(folder / "bin" / "python")
     if not (folder / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        maker = name if name.startswith("python") else sys.executable
+        subprocess.run([maker, "-m", "venv", "--clear", folder], check=True)
         pinned = ["-c", str(HERE / "oldest.txt")] if name == "oldest" else []
         install = [python, "-m", "pip", "install", "-q", *pinned, "-e", f"{ROOT}[all]"]
         subprocess.run(install, check=True)
