@@ -19,13 +19,13 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from ablate.errors import AblateError, ConfigError
+from ablate.errors import AblateError
 from ablate.live import assets, changes, export, render
 from ablate.live.gate import Gate
 from ablate.live.mlflow import MLflow
 from ablate.live.parts import Block, Link, Page
 from ablate.live.served import Served
-from ablate.live.views import beside, by_epoch, importance, trial
+from ablate.live.views import trial
 from ablate.live.views.index import address
 from ablate.live.watched import Watched
 from ablate.store import study_record
@@ -75,36 +75,6 @@ class Pages:
         name = source.label or source.journal.trial.name
         return self._live(name, watched, request, urlencode({"trial": id, "study": key}))
 
-    def importance(self, request: Request) -> Response:
-        """Which settings mattered in a study's searches."""
-        watched = self.served.study(request.path_params["key"])
-        followed: Any = watched.source
-        with watched.lock:
-            blocks = importance.blocks(followed)
-        return self._page(f"{followed.key}: which settings mattered", blocks)
-
-    def beside(self, request: Request) -> Response:
-        """Two studies or two trials."""
-        a, b = (request.query_params.get(name, "") for name in "ab")
-        store = self.served.store
-        forms = {"a": a, "b": b, "known": study_record.names(store)}
-        blocks = beside.blocks(store, a, b)
-        return self._page("Side by side", blocks, forms=forms, template="beside.html")
-
-    def papers(self, request: Request) -> Response:
-        """All papers."""
-        from ablate.live.views import papers  # loads every shipped study
-
-        return self._page("Papers", papers.index(self.served.store))
-
-    def paper(self, request: Request) -> Response:
-        """The tables of a paper."""
-        from ablate import papers as published
-        from ablate.live.views import papers
-
-        id = _known(request.path_params["id"], published.ids(), "paper")
-        return self._page(published.load(id).title, papers.one(self.served.store, id))
-
     def figure(self, request: Request) -> Response:
         """A study's figure: its data as a page draws it, or a file."""
         key, name, kind = (request.path_params[part] for part in ("key", "name", "kind"))
@@ -125,14 +95,6 @@ class Pages:
         with watched.lock:
             figure = trial.curves(viewed)
         return export.written(figure, request.path_params["kind"], f"{id}-curves")
-
-    def both_curves(self, request: Request) -> Response:
-        """The curves of two trials."""
-        a, b = (request.query_params.get(name, "") for name in "ab")
-        both = [trial.view(self.served.store, one).journal for one in (a, b)]
-        names = [f"{journal.trial.name} ({journal.trial.id[:6]})" for journal in both]
-        figure = by_epoch.curves_of(both, names)
-        return export.written(figure, request.path_params["kind"], "curves")
 
     def to_mlflow(self, request: Request) -> Response:
         """MLflow's own page, which is started when it is first wanted."""
@@ -189,12 +151,6 @@ class Pages:
         return HTMLResponse(render.page(shown, **around))
 
 
-def _known(name: str, names: list[str], what: str) -> str:
-    if name not in names:
-        raise ConfigError(f"there is no {what} '{name}'.")
-    return name
-
-
 def _full_id(served: Served, given: str) -> str:
     """The whole id of a trial; reads its journal only once it is opened."""
     from ablate.store import journal
@@ -224,13 +180,8 @@ def make_app(served: Served, mlflow: MLflow, token: str, once: str = "") -> Any:
     routes = [
         route("/", pages.index),
         route("/study/{key:str}", pages.study),
-        route("/study/{key:str}/importance", pages.importance),
         route("/trial/{id:str}", pages.trial),
         route(f"/trial/{{id:str}}/curves.{kinds}", pages.curves),
-        route("/beside", pages.beside),
-        route(f"/beside/curves.{kinds}", pages.both_curves),
-        route("/papers", pages.papers),
-        route("/papers/{id:str}", pages.paper),
         route(f"/figure/{{key:str}}/{{name:str}}.{kinds}", pages.figure),
         route("/mlflow", pages.to_mlflow),
         route("/static/{name:str}", pages.asset),

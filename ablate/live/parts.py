@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, ClassVar
 
@@ -175,8 +175,6 @@ class Page:
     state: str = ""  # whether anything of it runs now, in a word
     above: str = ""  # in small print above the title
     other: Link | None = None  # the same on another page
-    forms: Mapping[str, Any] = field(default_factory=dict)  # values of the page's own form
-    template: str = "page.html"
 
 
 def pages(

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent / "templates"
 
 def page(shown: Page, **more: Any) -> str:
     """Return a page as HTML."""
-    return environment(FOLDER).get_template(shown.template).render(page=shown, **more)
+    return environment(FOLDER).get_template("page.html").render(page=shown, **more)
 
 
 def block(shown: Block) -> str:

@@ -52,7 +52,7 @@ def test_what_a_browser_is_started_with_works_once(place):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-@pytest.mark.parametrize("path", ["/mlflow", "/papers", "/"])
+@pytest.mark.parametrize("path", ["/mlflow", f"/study/{KEY}", "/"])
 def test_another_sites_link_starts_nothing(client, path, site):
     assert client.get(path, headers={"sec-fetch-site": site}).status_code == 403
     assert client.get("/", headers={"sec-fetch-site": "none"}).status_code == 200

@@ -58,7 +58,7 @@ def test_verdicts_are_provisional_until_the_plan_ends(client, place):
 
 
 def test_an_arm_called_script_is_text(client):
-    for path in ("/", f"/study/{KEY}", "/trial/mos-0", f"/beside?a=mos-0&b={ARM}-0"):
+    for path in ("/", f"/study/{KEY}", "/trial/mos-0"):
         assert "<script>alert" not in client.seen(path)
     assert "&lt;script&gt;alert" in client.seen(f"/study/{KEY}")
 
@@ -113,12 +113,6 @@ def test_a_trial_next_to_its_base(client):
     assert "<mark>&quot;mos&quot;</mark>" in page  # the setting in which it differs from its base
     assert "ablate trial rerun mos-1" in page and "hello from the task" in page
     assert cells(page, "settings") == [["head.name", '"mos"', '"base"']]
-
-
-def test_two_studies_and_two_trials_side_by_side(client):
-    assert "What differs" in client.seen("/beside?a=mos-0&b=base-0")
-    assert "Arm by arm" in client.seen(f"/beside?a={KEY}&b=mixture_layers")
-    assert "nothing like it" in client.seen("/beside?a=nothing+like+it&b=base-0", 404)
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "csv", "json"])

@@ -1,4 +1,4 @@
-"""What trials report by epoch, as curves: of a trial and its base, or of two trials."""
+"""What trials report by epoch, as curves: of a trial and its base."""
 
 from __future__ import annotations
 

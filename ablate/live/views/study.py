@@ -145,8 +145,8 @@ def _of_searches(study: Followed) -> Block:
         parts += figures.best_settings(study.judged)
     parts += _drawings(study, figures.OF_SEARCHES)
     known = states.STATES[0] in study.ends.values()
-    link = Link("Which settings mattered", f"{address(study.key)}/importance")
-    return Block("searches", "Searches", [*parts, *([Facts([("", link)])] if known else [])])
+    more = ("which settings mattered", f"ablate plot importance {study.key}")
+    return Block("searches", "Searches", [*parts, *([Facts([more])] if known else [])])
 
 
 def _winner(chosen: str | None, key: str) -> Link | str:
