@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch.nn import functional as F
 
 from ablate.config.streams import Streams
-from ablate.errors import CombinationError
 from ablate.lm.model.masks import OFF, Chance, Masks
 
 SUM = {"bridge": "layer_sum", "backbone.num_layers": 3, "backbone.units": 5}
@@ -22,14 +20,6 @@ def test_the_head_reads_the_sum_of_every_layer(build):
         expected += layer
     torch.testing.assert_close(features.output_TBH, expected, rtol=0, atol=1e-15)
     assert not torch.equal(features.raw[0], features.raw[1])
-
-
-def test_one_layer_is_its_own_sum(build):
-    values = {"backbone.num_layers": 1, "regularizer.dropout.output": 0.5}
-    assembly = build({**SUM, **values})
-    masks = Masks(assembly.regularizers, Chance(Streams(1), 0))
-    features, _ = assembly.model.features(IDS, assembly.model.initial_state(2), masks)
-    assert torch.equal(features.output_TBH, features.masked[0])
 
 
 def test_a_projection_reads_the_masked_sum_and_is_masked_again(build):
@@ -52,8 +42,3 @@ def test_the_projection_starts_orthonormal(build):
         few = min(weight.shape)
         gram = weight @ weight.t() if units == few else weight.t() @ weight
         torch.testing.assert_close(gram, torch.eye(few), rtol=0, atol=1e-5)
-
-
-def test_layers_of_different_units_are_refused(build):
-    with pytest.raises(CombinationError, match="different units: 5, 7"):
-        build({**SUM, "backbone.num_layers": 2, "backbone.units": [5, 7]})

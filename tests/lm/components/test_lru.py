@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.errors import CombinationError
 from ablate.lm.components.backbone.lru import eigenvalues, in_ring
 from ablate.lm.model.masks import OFF
 from tests.support.by_hand import gelu, numbers
@@ -58,10 +57,6 @@ def test_layers_are_a_loop_in_complex_numbers(build, dtype, values):
         torch.testing.assert_close(last.double(), torch.from_numpy(held), **near)
 
 
-def test_word_vectors_of_the_same_width_need_no_matrix(build):
-    assert build({**LRU, "backbone.units": 6}).model.backbone.stack.weight_ih is None
-
-
 def test_eigenvalues_start_uniform_over_the_ring():
     """So that the area within a radius, and the phase, are uniform."""
     radius, phase = torch.rand(2, 20_000, generator=torch.Generator().manual_seed(1))
@@ -89,10 +84,3 @@ def test_gamma_starts_so_that_the_state_is_as_large_as_its_input(build):
     powers = sizes[None] ** (2 * torch.arange(1000)[:, None])
     sums = (powers * block.log_gamma.exp() ** 2).sum(0)
     torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-6, atol=0)
-
-
-def test_an_empty_ring_is_refused(build):
-    with pytest.raises(
-        CombinationError, match=r"r_min = 0.9 and backbone.r_max = 0.9 .*r_min < r_max"
-    ):
-        build({**LRU, "backbone.r_min": 0.9, "backbone.r_max": 0.9})

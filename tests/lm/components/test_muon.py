@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from ablate.errors import CombinationError, ConfigError
+from ablate.errors import CombinationError
 from ablate.lm.components.optimizer.muon import Muon, MuonConfig
 from ablate.lm.model.growth import hidden_matrices
 from ablate.lm.model.optimizer import set_rate
@@ -119,11 +119,6 @@ def test_matrices_with_a_fixed_number_of_rows_or_columns_are_the_rest(chosen, va
     assert own - {"head.latent_0.weight"} == between - thin
 
 
-def test_a_single_row_or_column_is_the_rest():
-    part = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Linear(5, 1), torch.nn.Linear(1, 4))
-    assert parts_of(part)[0] == {"0.weight"}
-
-
 def test_each_part_has_its_own_share_of_a_scheduled_rate():
     model = SmallModel({}).model
     optimizer = Muon(MuonConfig(learning_rate=0.02, rest_learning_rate=0.001), model)
@@ -145,9 +140,3 @@ def test_an_output_matrix_may_have_a_rate_of_its_own():
     tied = {"optimizer": "muon", "optimizer.output_learning_rate": 0.001, "head.tied": True}
     with pytest.raises(CombinationError, match=r"output_learning_rate = 0\.001.*none of its own"):
         SmallModel({"head": "softmax"}, tied)
-
-
-def test_a_torch_without_it_is_refused(monkeypatch):
-    monkeypatch.delattr(torch.optim, "Muon")
-    with pytest.raises(ConfigError, match=r"needs torch 2\.9 or newer"):
-        Muon(MuonConfig(), SmallModel({}).model)
