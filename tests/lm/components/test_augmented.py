@@ -7,6 +7,7 @@ from itertools import product as combinations
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.components.loss.augmented import Augmented, AugmentedConfig
 from ablate.lm.model.fast import tempered, tempered_gradient
 from ablate.lm.model.fast.mixture_gradient import ChunkSize
@@ -191,6 +192,11 @@ def test_the_form_of_section_6_2_is_the_reference(golden):
     passed = Pass(features=None, mixture=mixture, state=())
     loss = Augmented(config, None)(passed, vectors["y"], vectors["L"], None)
     torch.testing.assert_close(loss / len(vectors["h"]), vectors["J62"], rtol=1e-9, atol=0)
+
+
+def test_that_form_weighs_by_at_most_1():
+    with pytest.raises(CombinationError, match=r"loss\.weight = 1\.5"):
+        Augmented(AugmentedConfig(form="section_6_2", weight=1.5), None)
 
 
 def test_without_weight_it_is_cross_entropy_to_the_bit():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.components.regularizer.column_norm import ColumnNorm, ColumnNormConfig, set_norms_
 
 SIZE = {"embedding.size": 5, "backbone.units": 5}
@@ -41,6 +42,11 @@ def test_the_output_matrix_may_have_another_norm(model):
     torch.testing.assert_close(built.head.decoder.weight.data, vectors["Z_colnorm15"] / 2)
 
 
+def test_a_norm_for_the_output_alone_is_refused():
+    with pytest.raises(CombinationError, match=r"output_norm = 7\.5 fixes Z's norm, which needs"):
+        ColumnNorm(ColumnNormConfig(output_norm=7.5))
+
+
 def test_rows_are_the_word_vectors_alone(model):
     built, vectors = model({})
     ColumnNorm(ColumnNormConfig(rows=True)).project(built)
@@ -66,6 +72,11 @@ def test_what_is_not_trained_is_not_moved(model):
     assert torch.equal(built.embedding.weight.data, vectors["W"])
 
 
+def test_rows_and_columns_at_once_are_refused():
+    with pytest.raises(CombinationError, match=r"norm = 15 fixes W's columns, and rows = true"):
+        ColumnNorm(ColumnNormConfig(norm=15, rows=True))
+
+
 def test_read_literally_a_row_of_l_is_a_unit_over_all_words(model):
     """L is d x |V|: its row is a column of W; the output matrix is not touched."""
     built, vectors = model({})
@@ -87,6 +98,11 @@ def test_norms_of_any_height_are_exact(num_rows):
     assert torch.equal(weight[:, 3], torch.zeros(num_rows))
 
 
+def test_what_rows_are_means_nothing_without_rows():
+    with pytest.raises(CombinationError, match=r"row = 'unit' defines rows"):
+        ColumnNorm(ColumnNormConfig(norm=15, row="unit"))
+
+
 @pytest.mark.parametrize("blocks", [(), (3, 2)])
 def test_recurrent_columns_have_a_norm_only_if_one_is_given(build, blocks):
     values = {"backbone": "elman", "backbone.inputs": "embedding", "backbone.blocks": blocks}
@@ -100,3 +116,15 @@ def test_recurrent_columns_have_a_norm_only_if_one_is_given(build, blocks):
     regularizer.project(built)
     for weight, old in zip(built.backbone.parameters(), before, strict=True):
         torch.testing.assert_close(weight.data, 2 * old / old.square().sum(0).sqrt())
+
+
+def test_without_recurrent_matrices_a_norm_for_them_is_refused(build):
+    irlm = build({**SIZE, "backbone": "irlm"}, vocabulary=12).model
+    with pytest.raises(CombinationError, match=r"recurrent_norm = 2 .* \(Irlm\) has none"):
+        ColumnNorm(ColumnNormConfig(norm=15, recurrent_norm=2)).check(irlm)
+
+
+def test_a_norm_for_the_output_of_a_tied_head_is_refused(build):
+    values = {"regularizer.column_norm.norm": 15.0, "regularizer.column_norm.output_norm": 7.5}
+    with pytest.raises(CombinationError, match="a tied head has no Z"):
+        build({**values, "head.tied": True, "embedding.size": 7})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.model.masks import OFF
 
 E, STEPS, ROWS = 6, 5, 2
@@ -64,3 +65,8 @@ def test_it_is_the_equation(backbone, inputs, shortcut, bias):
         h = below
         expected.append(h)
     np.testing.assert_allclose(output_TBH.detach().numpy(), np.stack(expected), rtol=1e-12)
+
+
+def test_slices_need_a_word_vector_as_long_as_the_layers(backbone):
+    with pytest.raises(CombinationError, match=r"Instead: embedding\.size = 8"):
+        backbone(units=4, inputs="slices")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ablate.config.resolve import resolve
+from ablate.errors import CombinationError
 from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import Masks
 
@@ -50,6 +51,11 @@ def test_dropout_is_held_over_the_window(build, make_features, fixed_chance):
     assert chance.requested == {
         name: (shape, expected_rates[name]) for name, shape in shapes.items()
     }
+
+
+def test_a_tied_head_of_another_width_is_refused(build):
+    with pytest.raises(CombinationError, match=r"reads 9 units, but embedding\.size = 6"):
+        build({**DUAL, "bridge.units": 9, "head.tied": True})
 
 
 KERAS = {"backbone.biases": 1, "head": "softmax", "head.tied": True, "head.bias": False}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.optimizer import parameter_groups
 
@@ -138,3 +139,21 @@ def test_the_recurrent_state_is_masked_where_it_is_read(backbone):
         {name: p.detach().numpy() for name, p in named.items()}, 1, np.tanh,
     )  # fmt: skip
     torch.testing.assert_close(raw[1], torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({"inputs": "embedding", "units": 7}, ("embedding.size = 6", "7 units", "'matrix'")),
+        ({"units": [5, 4], "num_layers": 3}, ("has 2 numbers", "backbone.num_layers = 3")),
+        ({"units": 7, "blocks": [4, 2]}, ("[4, 2] have 6 units", "a layer has 7")),
+        ({"units": 6, "blocks": [4, 2], "block_rates": [0.1]}, ("1 values for 2 blocks",)),
+        ({"spectral_radius": 0.9, "initial_range": 0.0}, ("initial_range = 0", "above 0")),
+        ({"spectral_radius": 0.9, "recurrent_range": 0.0}, ("recurrent_range = 0", "above 0")),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_ways_out(backbone, values, parts):
+    with pytest.raises(CombinationError) as refusal:
+        backbone({f"backbone.{name}": value for name, value in values.items()})
+    for part in parts:
+        assert part in str(refusal.value)

@@ -57,6 +57,11 @@ def test_one_direction_is_a_plain_lstm():
         torch.testing.assert_close(sentence_1BM[0, row], vectors_SBM[length - 1, row])
 
 
+def test_an_odd_number_of_units_cannot_be_shared():
+    with pytest.raises(CombinationError, match=r"encoder.units = 7 .* an even number"):
+        LstmEncoder(LstmEncoderConfig(units=7), SHAPES)
+
+
 def test_shared_words_need_one_vocabulary():
     with pytest.raises(CombinationError, match=r"corpus.joint = false"):
         SmallModel({}, {"encoder.share_words": True}, pairs=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.model.masks import OFF
 
 ORDER, E, H = 4, 6, 5
@@ -54,3 +56,14 @@ def test_a_window_can_be_its_own_output(build):
     output, (state,) = run(backbone, x)
     torch.testing.assert_close(output[5], torch.cat((x[5], x[4], x[3]), 1))
     assert torch.equal(state, x[-2:]) and not output[0, :, E:].any()
+
+
+def test_a_diagonal_needs_as_many_units(build):
+    with pytest.raises(CombinationError, match=r"embedding\.size"):
+        backbone_of(build, **{"backbone.diagonal": True})
+    with pytest.raises(CombinationError, match=r"backbone\.units = 18\."):
+        backbone_of(build, **{"backbone.concatenated": True})
+    with pytest.raises(CombinationError, match="only one of the two"):
+        backbone_of(
+            build, **{"backbone.concatenated": True, "backbone.diagonal": True, "backbone.units": E}
+        )

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ablate.config.resolve import resolve
+from ablate.errors import CombinationError
 from ablate.lm.components.backbone import _delta_rule as rule
 from ablate.lm.components.backbone.gated_delta import CHUNK, GatedDelta, GatedDeltaConfig
 from ablate.lm.model.masks import OFF
@@ -153,3 +154,16 @@ def test_with_attention_the_length_of_windows_counts():
         assert (len(ids) == 2) is counts
     # Known before a model is built: not that no layer would have attention.
     assert GatedDelta.memory_of(GatedDeltaConfig(attention_every=4)) == "exact"
+
+
+@pytest.mark.parametrize(
+    ("values", "way_out"),
+    [
+        ({"backbone.attention_every": 3}, "attention_every = 0"),
+        ({"backbone.heads": 3}, "a number of heads that does"),
+        ({"backbone.attention_every": 2, "backbone.heads": 8}, "an even number of units"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(build, values, way_out):
+    with pytest.raises(CombinationError, match=f"Instead: .*{way_out}"):
+        build({**DELTA, **values})

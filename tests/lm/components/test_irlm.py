@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.components.backbone.irlm import (
     timescales,
 )
@@ -111,3 +112,20 @@ def test_an_r_without_a_rate_is_fixed(build):
     summed_nll(passed.mixture, torch.zeros(6, dtype=torch.long)).backward()
     assert model.backbone.r.grad is None
     assert model.embedding.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({"units": 7}, ("embedding.size = 6", "backbone.units = 7", "backbone.units = 6")),
+        ({"groups": [4, 1]}, ("[4, 1] have 5 units", "backbone.units = 6")),
+        ({"groups": [4, 2], "lowest": [0.7]}, ("backbone.lowest = [0.7]", "1 values for 2")),
+        ({"lowest": 0.7}, ("backbone.initial = 0.5 of group 1", "0.7", "highest = 1")),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_ways_out(build, values, parts):
+    named = {f"backbone.{name}": value for name, value in values.items()}
+    with pytest.raises(CombinationError) as refusal:
+        build({**IRLM, "backbone.units": 6, **named})
+    for part in parts:
+        assert part in str(refusal.value)

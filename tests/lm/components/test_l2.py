@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablate.errors import CombinationError
+from ablate.lm.components.regularizer.l2 import L2, L2Config
+
 MODEL = {"head": "mos", "head.tied": False, "head.experts": 2}
 GROUPS = {
     "embedding": ["embedding.weight"],
@@ -79,3 +82,17 @@ def test_what_is_frozen_is_left_alone(build, mode):
     regularizer.project(assembly.model)
     assert all(map(torch.equal, before, assembly.model.parameters()))
     assert regularizer.penalty(None, assembly.model) is None
+
+
+@pytest.mark.parametrize("name", ["l1", "l2"])
+def test_a_group_that_the_model_lacks_is_refused_by_name(build, name):
+    has = "Its groups: bias, embedding, output, recurrent, recurrent_input. Instead: set it to 0."
+    with pytest.raises(CombinationError) as refused:
+        build({f"regularizer.{name}.mogrifier": 1e-5, f"regularizer.{name}.bias": 1})
+    assert str(refused.value).startswith(f"regularizer.{name}.mogrifier = 1e-05 has nothing to act")
+    assert str(refused.value).endswith(has)
+
+
+def test_half_of_nothing_is_refused():
+    with pytest.raises(CombinationError, match="half = true halves a sum in the loss"):
+        L2(L2Config(everything=1.0, half=True, mode="decoupled"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.nn import functional as F
 
 from ablate.config.streams import Streams
+from ablate.errors import CombinationError
 from ablate.lm.model.masks import OFF, Chance, Masks
 
 SUM = {"bridge": "layer_sum", "backbone.num_layers": 3, "backbone.units": 5}
@@ -42,3 +44,8 @@ def test_the_projection_starts_orthonormal(build):
         few = min(weight.shape)
         gram = weight @ weight.t() if units == few else weight.t() @ weight
         torch.testing.assert_close(gram, torch.eye(few), rtol=0, atol=1e-5)
+
+
+def test_layers_of_different_units_are_refused(build):
+    with pytest.raises(CombinationError, match="different units: 5, 7"):
+        build({**SUM, "backbone.num_layers": 2, "backbone.units": [5, 7]})

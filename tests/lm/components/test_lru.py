@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.components.backbone.lru import eigenvalues, in_ring
 from ablate.lm.model.masks import OFF
 from tests.support.by_hand import gelu, numbers
@@ -84,3 +85,10 @@ def test_gamma_starts_so_that_the_state_is_as_large_as_its_input(build):
     powers = sizes[None] ** (2 * torch.arange(1000)[:, None])
     sums = (powers * block.log_gamma.exp() ** 2).sum(0)
     torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-6, atol=0)
+
+
+def test_an_empty_ring_is_refused(build):
+    with pytest.raises(
+        CombinationError, match=r"r_min = 0.9 and backbone.r_max = 0.9 .*r_min < r_max"
+    ):
+        build({**LRU, "backbone.r_min": 0.9, "backbone.r_max": 0.9})

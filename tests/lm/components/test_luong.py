@@ -13,6 +13,8 @@ from ablate.lm.model.flow import Memory, Shapes
 from ablate.lm.model.masks import OFF
 from ablate.lm.testing import SmallModel
 
+SHAPES = Shapes(vocabulary=0, embedding=4, layers=(5, 3), memory=6)
+
 
 def memory(units: int = 6) -> Memory:
     real_SB1 = torch.tensor([[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)[..., None]
@@ -37,6 +39,11 @@ def test_it_is_the_sum_over_real_words(score):
             context = sum(math.exp(s) / total * w for s, w in zip(scores, words, strict=True))
             expected = torch.tanh(attention.combine @ torch.cat((context, h)))
             torch.testing.assert_close(output_TBA[t, b], expected)
+
+
+def test_the_dot_product_needs_equal_widths():
+    with pytest.raises(CombinationError, match=r"3 units by the encoder's 6"):
+        Luong(LuongConfig(score="dot"), SHAPES)
 
 
 def test_input_feeding_gives_the_next_step_what_attention_gave():

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from ablate.config.resolve import resolve
+from ablate.errors import CombinationError
 from ablate.lm.model.fast.ssd import ssd, ssd_plain
 from ablate.lm.model.masks import OFF
 from tests.support.by_hand import numbers, rms_norm, silu
@@ -129,3 +130,16 @@ def test_results_of_one_group_keep_their_ids():
     )
     assert [each.identity["backbone"]["version"] for each in (one, two)] == [1, 2]
     assert "backbone version" not in one.beside and two.beside["backbone version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"backbone.heads": 6}, r"heads = 6 do not divide the 8 units of x .*= 4 times .*= 2"),
+        ({"backbone.groups": 3}, r"groups = 3 do not divide backbone.heads = 4"),
+        ({"backbone.smallest_step": 0.2}, r"smallest_step = 0.2 is above .*largest_step = 0.1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(build, values, message):
+    with pytest.raises(CombinationError, match=message):
+        build({**MAMBA2, **values})

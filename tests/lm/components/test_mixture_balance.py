@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.components.regularizer.mixture_balance import MixtureBalance, MixtureBalanceConfig
 from ablate.lm.model.flow import Mixture, Pass
 from ablate.lm.model.mixture import selected
@@ -47,6 +48,15 @@ def test_it_is_the_formula(make_features, mode, reference):
     regularizer = MixtureBalance(MixtureBalanceConfig(weight=0.5, mode=mode))
     expected = 0.5 * reference(prior_TBJ)
     np.testing.assert_allclose(regularizer.penalty(passed, None).item(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("head", [{}, {"head": "mos", "head.experts": 1}])
+def test_one_component_has_nothing_to_balance(build, head):
+    off = r"or regularizer\.mixture_balance\.weight = 0\."
+    message = rf"weight = 0.5 balances .* the head has one expert. .* {off}"
+    with pytest.raises(CombinationError, match=message):
+        build({**head, "regularizer.mixture_balance.weight": 0.5})
+    assert build({**head, "regularizer.mixture_balance.weight": 0}).regularizers == ()
 
 
 @pytest.mark.parametrize("mode", ["code", "paper"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.mixture import log_probs
 
@@ -45,3 +46,10 @@ def test_its_hidden_layer_may_be_masked(build, make_features):
     actual = log_probs(model.head(make_features(4, 3, 6, (7,)), model.embedding.weight, Nothing()))
     assert requested == [("latent", (4, 3, 6))]
     torch.testing.assert_close(actual, torch.zeros_like(actual).log_softmax(-1))
+
+
+def test_tying_unequal_widths_is_refused_with_the_ways_out(build):
+    with pytest.raises(CombinationError) as refusal:
+        build({**MLP, "head.tied": True, "head.units": 7})
+    for part in ("head.units = 7", "embedding.size = 6", "head.units = 6", "head.tied = false"):
+        assert part in str(refusal.value)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from ablate.errors import CombinationError
+from ablate.errors import CombinationError, ConfigError
 from ablate.lm.components.optimizer.muon import Muon, MuonConfig
 from ablate.lm.model.growth import hidden_matrices
 from ablate.lm.model.optimizer import set_rate
@@ -140,3 +140,9 @@ def test_an_output_matrix_may_have_a_rate_of_its_own():
     tied = {"optimizer": "muon", "optimizer.output_learning_rate": 0.001, "head.tied": True}
     with pytest.raises(CombinationError, match=r"output_learning_rate = 0\.001.*none of its own"):
         SmallModel({"head": "softmax"}, tied)
+
+
+def test_a_torch_without_it_is_refused(monkeypatch):
+    monkeypatch.delattr(torch.optim, "Muon")
+    with pytest.raises(ConfigError, match=r"needs torch 2\.9 or newer"):
+        Muon(MuonConfig(), SmallModel({}).model)

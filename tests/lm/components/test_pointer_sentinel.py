@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.errors import CombinationError
 from ablate.lm.components.loss import nce
 from ablate.lm.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
 from ablate.lm.components.loss.guided_pointer import pointer_nll
@@ -128,6 +129,11 @@ def test_the_guided_pointer_is_its_own_nll(model, build):
     loss = build({**VALUES, "loss": "guided_pointer", "loss.weight": 0.5}, vocabulary=V).loss
     whole = loss(run(built, ids), targets, built.embedding.weight, None)
     torch.testing.assert_close(whole, summed_nll(mixture, targets) + 0.5 * expected)
+
+
+def test_a_pointer_to_guide_is_needed(build):
+    with pytest.raises(CombinationError, match="Instead: head = 'pointer_sentinel'"):
+        build({"loss": "guided_pointer"})
 
 
 def test_several_models_have_the_mean_of_their_probabilities(model):

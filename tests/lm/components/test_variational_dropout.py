@@ -83,6 +83,18 @@ def test_a_tied_mask_is_the_one_on_the_layers_output(build, num_layers):
         assert torch.equal(outside, locked_mask(regularizer, f"recurrent/{layer}").expand(6, 2, 64))
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({f"{PLACE}.hidden": 0.4}, r"recurrent = 0\.5, hidden = 0\.4, output = 0\.5\. Instead"),
+        ({f"{PLACE}.gate_masks": "per_gate"}, r"gate_masks = 'per_gate' several\. Instead"),
+    ],
+)
+def test_a_tied_mask_of_several_kinds_is_refused(build, values, message):
+    with pytest.raises(CombinationError, match=message):
+        build({**TIED, **values})
+
+
 def test_a_backbone_without_gates_has_no_mask_for_each(build, monkeypatch):
     values = {f"{PLACE}.recurrent": 0.5, f"{PLACE}.gate_masks": "per_gate"}
     model = build(values).model

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ablate.config.streams import Streams
+from ablate.errors import CombinationError
 from ablate.lm.components.backbone import _xlstm as cells
 from ablate.lm.components.backbone.xlstm import CHUNK
 from ablate.lm.model.masks import OFF, Chance, Masks
@@ -233,3 +234,8 @@ def test_a_sentence_starts_h_alone():
     model = SmallModel({"backbone": "xlstm"}, {"backbone.slstm_at": (2,)}, pairs=True).model
     starts = [type(start).__name__ for start in model.start]
     assert starts == ["Identity"] * 5 + ["Projection"]
+
+
+def test_layers_that_do_not_exist_are_refused(build):
+    with pytest.raises(CombinationError, match=r"Instead: layers from 1 to 2\."):
+        build({**XLSTM, "backbone.slstm_at": (1, 3)})

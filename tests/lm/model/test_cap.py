@@ -79,6 +79,20 @@ def test_sampled_and_compared_logits_are_capped():
     torch.testing.assert_close(logits_difference(*pair), (z - other).square().mean())
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gate": "iog"}, "both change the logits"),
+        ({"loss": "augmented"}, "loss.weight = 10 of 'augmented' needs logits that are products"),
+        ({"loss": "adversarial"}, "loss.alpha = 0.005 of 'adversarial' needs logits that are"),
+    ],
+)
+def test_what_needs_uncapped_logits_is_refused(build, values, message):
+    build(values)  # without the cap it is not
+    with pytest.raises(CombinationError, match=message):
+        build({**values, "head.logit_cap": CAP})
+
+
 def test_a_gate_over_capped_members_is_refused():
     with pytest.raises(CombinationError, match="cannot be a member under a gate"):
         mean_mixture([mixture_of(*leaves(1))])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ablate.errors import CombinationError
+
 KERAS = {"backbone.initialization": "keras"}
 WIDE = {"embedding.size": 40, "backbone.units": [50, 30]}
 INPUTS, UNITS = (40, 50), (50, 30)
@@ -62,3 +64,17 @@ def test_the_dual_layer_is_one_kernel_over_word_and_state(build):
     for weight_DI in (bridge.weight_e, bridge.weight_h):
         assert fills(weight_DI.detach(), 40 + 30, 60)
     assert not bridge.bias.any()
+
+
+@pytest.mark.parametrize(
+    ("slot", "values"),
+    [
+        ("backbone", {"backbone": "lstm"}),
+        ("backbone", {"backbone": "mogrifier"}),
+        ("bridge", {"bridge": "dual"}),
+    ],
+)
+def test_a_range_that_nothing_is_drawn_from_is_refused(build, slot, values):
+    both = {f"{slot}.initialization": "keras", f"{slot}.initial_range": 0.04}
+    with pytest.raises(CombinationError, match=rf"{slot}\.initial_range = 0\.04 .* 'uniform'"):
+        build({**values, **both})

@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from ablate.errors import CorpusError
 from ablate.lm.model.ngram import cache_log_probs, fit, interpolated, tuned_weights
 from tests.support import places
 
@@ -119,6 +120,13 @@ def test_distribution_sums_to_one_and_agrees_with_log_probs(order):
         assert math.log(probabilities[test[position]]) == pytest.approx(
             scored[position - 1], abs=1e-12
         )
+
+
+def test_refuses_what_it_cannot_count():
+    with pytest.raises(CorpusError, match="at least one token"):
+        fit([], 3, EOS)
+    with pytest.raises(CorpusError, match="outside 0 to 2"):
+        fit([0, 3], 3, EOS)
 
 
 def test_no_counts_leave_a_word_without_probability():

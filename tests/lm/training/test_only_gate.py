@@ -13,8 +13,9 @@ from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.config.tasks import EVALUATION
+from ablate.errors import CombinationError
 from ablate.lm.components.gate.iog import GateMatrix
-from ablate.lm.model.assemble import assemble_over
+from ablate.lm.model.assemble import assemble, assemble_over
 from ablate.lm.model.ensemble import mean_mixture
 from ablate.lm.model.flow import Mixture
 from ablate.lm.model.masks import Chance, Masks
@@ -152,6 +153,11 @@ def test_it_goes_on_from_a_checkpoint_to_the_same_bits(base, store, data, gate, 
     assert interrupted.outcome == undisturbed.outcome
 
 
+def test_a_gate_alone_needs_a_gate(data):
+    with pytest.raises(CombinationError, match=r"gate = 'none'.*iog, iog_hidden, iog_lstm"):
+        assemble(resolve({**BASE, "training.only_gate": True}), 50)
+
+
 def test_a_gate_alone_needs_something_to_stand_over(data, store):
     journal = finish(trial_of(data, GATE), store, data)
     assert journal.status == Status.FAILED
@@ -264,6 +270,13 @@ def test_a_member_with_a_gate_of_its_own_is_refused(store, data, base):
     journal = finish(trial, store, data)
     assert journal.status == Status.FAILED
     assert "cannot be a member under another gate" in journal.outcome.reason
+
+
+def test_several_models_without_a_gate_have_nothing_to_train(store, data, base, other):
+    parents = (Parent("base", base.id), Parent("base", other.id))
+    journal = finish(trial_of(data, {}, parents=parents), store, data)
+    assert journal.status == Status.FAILED
+    assert "leaves nothing to train" in journal.outcome.reason
 
 
 def test_judged_again_it_has_the_numbers_of_its_own_trial(base, store, data):

@@ -158,6 +158,13 @@ def test_finetuning_starts_from_its_parents_weights(tmp_path, data):
     assert child.id != trial_of(data, {"training.epochs": 0}).id
 
 
+def test_a_parent_without_weights_is_told(tmp_path, data):
+    child = trial_of(data, parents=(Parent("start", "0123456789abcdef"),))
+    journal = trials.finish(child, Store(tmp_path), data)
+    assert journal.status == Status.FAILED
+    assert "has no weights of trial 0123456789abcdef" in journal.outcome.reason
+
+
 def test_a_loss_that_is_no_number_is_recorded_as_diverged(tmp_path, data):
     trial = trial_of(data, {"optimizer.learning_rate": 1e38, "training.clip": 1e38})
     journal = trials.finish(trial, Store(tmp_path), data)
