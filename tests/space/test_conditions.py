@@ -87,11 +87,6 @@ def test_a_condition_on_a_field_outside_the_file_is_told_by_what_is_fixed(tmp_pa
     )
 
 
-def test_slots_that_have_a_default_can_be_asked_about(tmp_path):
-    loaded = load(written(tmp_path, SMALL.replace("Kind = mogrifier", "bridge = none")))
-    assert "backbone.rank" in next(every(loaded, "ptb", {"Rate": 1, "Depth": 2}))
-
-
 def test_a_field_may_have_rows_whose_conditions_exclude_each_other(tmp_path):
     more = '\n["Few"]\nfield = "training.window"\nvalue = 5\nwhen = "Depth = 1"\n'
     more += '\n["Many"]\nfield = "training.window"\nvalue = 50\nwhen = "Depth > 1"\n'

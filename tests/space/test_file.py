@@ -273,11 +273,6 @@ def test_a_wrong_file_is_refused_by_line_and_row(kind, source, tmp_path):
         assert str(error.value) == where + wrong.rest, (wrong.kind, wrong.row)
 
 
-def test_there_are_several_hundred_wrong_files():
-    count = sum(len(list(kind(Written(text)))) for kind in KINDS for text in SOURCES.values())
-    assert count > 2000
-
-
 OWN = ' A space over the settings of your own task has task = "..." instead.'
 BESIDE = {
     "paper = 7\ntables = []": ":1: paper = 7 is not allowed. Expected: text.",

@@ -13,10 +13,9 @@ from ablate.commands.spaces import show_space
 from ablate.config.config import Config
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
-from ablate.errors import SpaceError
 from ablate.lm.model.assemble import assemble
 from ablate.space import space
-from ablate.space.row import Choices, Fixed, Range, Row
+from ablate.space.row import Choices, Range, Row
 from ablate.space.space import Space, load
 from ablate.study.designs import table
 from ablate.study.plan import make_plan
@@ -410,13 +409,6 @@ def test_tied_masks_go_with_any_rate():
     assert dropout.recurrent == dropout.hidden == dropout.output == dropout.input == 0.6
 
 
-def test_dynamic_evaluation_of_the_dual_papers_goes_on_with_nadam():
-    fixed = {"Dynamic evaluation": True}
-    values = load("oliva2021dual_table3_4").values("ptb", fixed)
-    assert values["evaluator.dynamic.rule"] == "nadam"
-    assert load("oliva2021dual_text4_2_evaluation").values()["evaluator.dynamic.rule"] == "nadam"
-
-
 def test_an_arm_takes_one_column_for_a_recipe(tmp_path):
     study = Study(
         question="Does a larger LSTM help?",
@@ -433,16 +425,3 @@ def test_an_arm_takes_one_column_for_a_recipe(tmp_path):
     trials = {trial.arm: trial for trial in make_plan(study, data=str(tmp_path)).trials}
     units = {arm: trial.values["backbone.units"] for arm, trial in trials.items()}
     assert units == {"small": 200, "large": 1500, "AWD": 1150}
-
-
-def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(SpaceError, match=r"'huge'\. .*Expected one of: small, medium, large\."):
-        load("zaremba2014").values("huge")
-
-
-def test_fixed_rows_of_every_kind_are_there():
-    """Guards the tests above: they cover values, choices and ranges, with and without columns."""
-    rows = [row for name in NAMES for row in load(name).rows]
-    kinds = {(type(d), bool(row.by_corpus)) for row in rows for d in row.domains}
-    expected_kinds = {(kind, by) for kind in (Fixed, Choices, Range) for by in (True, False)}
-    assert kinds == expected_kinds

@@ -18,11 +18,6 @@ def test_classes_are_powers_of_ten():
     assert names == ["0", "1 to 9", "10 to 99", "10,000 to 99,999"]
 
 
-def test_means_by_group():
-    means = by_frequency.mean_by_group(np.array([1.0, 2.0, 6.0]), np.array([2, 0, 0]), 3)
-    np.testing.assert_array_equal(means, [4.0, np.nan, 1.0])
-
-
 @pytest.mark.slow
 def test_the_classes_make_up_the_loss_that_was_recorded(irlm, ngram):
     finding = by_frequency.run(irlm, ngram, options=ByFrequencyOptions())

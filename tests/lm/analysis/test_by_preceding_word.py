@@ -9,15 +9,7 @@ import pytest
 
 from ablate.compare.statistics import tokens
 from ablate.lm.analysis import by_preceding_word
-from ablate.lm.analysis.by_preceding_word import ByPrecedingWordOptions, by_sentence
-
-
-def test_sums_by_sentence_and_word():
-    values = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-    sentences, groups = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 0, -1, 1])
-    np.testing.assert_array_equal(
-        by_sentence(values, sentences, groups, (2, 2)), [[5.0, 2.0], [0.0, 16.0]]
-    )
+from ablate.lm.analysis.by_preceding_word import ByPrecedingWordOptions
 
 
 @pytest.fixture
@@ -42,19 +34,6 @@ def test_the_table_by_a_loop_over_the_tokens(irlm, ngram):
     recorded = [s.journal.outcome.metrics["valid_ppl"] for s in (irlm, ngram)]
     assert finding.rows[-1][0] == "(any word)"
     assert finding.rows[-1][2:4] == pytest.approx(recorded, rel=1e-4)
-
-
-def test_a_trial_does_not_differ_from_itself(irlm):
-    finding = by_preceding_word.run(irlm, irlm, options=ByPrecedingWordOptions(num=8))
-    assert all(row[4] == 0 and set(row[5:]) <= {0.0, None} for row in finding.rows)
-
-
-def test_a_word_of_few_sentences_gets_no_interval(irlm, ngram):
-    stream = irlm.stream("valid")
-    once = [t for t in range(irlm.corpus.num_words) if np.count_nonzero(stream[:-1] == t) == 1]
-    options = ByPrecedingWordOptions(words=(irlm.word(once[0]),))
-    first, *_ = by_preceding_word.run(irlm, ngram, options=options).rows
-    assert first[1] == 1 and first[5:] == [None, None]
 
 
 @pytest.mark.usefixtures("of_few_sentences")

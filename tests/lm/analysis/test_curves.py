@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 from matplotlib.figure import Figure
 
-from ablate.errors import CombinationError, TrialError
+from ablate.errors import TrialError
 from ablate.lm.analysis import NoOptions, learning_curve, timescales
 from ablate.lm.analysis.learning_curve import LearningCurveOptions
-from ablate.store.outcome import Outcome, Status
 from ablate.trial.checkpoint import read_weights
 
 
@@ -37,12 +36,6 @@ def test_a_loss_other_than_cross_entropy_is_shown_as_no_perplexity(irlm, doc):
     assert len(axes.get_lines()) == 3
 
 
-def test_a_trial_that_diverged_has_one_too(irlm):
-    journal = replace(irlm.journal, outcome=Outcome(status=Status.DIVERGED))
-    finding = learning_curve.run(replace(irlm, journal=journal), options=LearningCurveOptions())
-    assert len(finding.rows) == 2
-
-
 def test_what_has_no_epochs_is_refused(irlm, ngram):
     with pytest.raises(TrialError, match="it does not train"):
         learning_curve.run(ngram, options=LearningCurveOptions())
@@ -60,8 +53,3 @@ def test_timescales_are_counted(train, irlm):
     assert counts == {"0 to 1": 3, "5 to 10": 4, "over 1000": 1}
     assert finding.notes == ["median 9.49, longest infinite"]
     assert read_weights(fixed.store, fixed.id)["backbone.r"].tolist()[-1] == 1
-
-
-def test_other_backbones_have_none(doc):
-    with pytest.raises(CombinationError, match="backbone = 'lstm', and this analysis is about"):
-        timescales.run(doc, NoOptions())

@@ -32,15 +32,6 @@ def test_the_table_is_a_sort_of_the_gates(doc):
     assert [row[:2] for row in finding.rows] == [["the", rank] for rank in (1, 2, 3, 4)]
 
 
-def test_without_words_the_commonest_are_taken(doc):
-    finding = gate_words.run(doc, gate_words.GateWordsOptions(num=1))
-    counts = doc.corpus.counts()
-    shown = [int(counts[doc.token(row[0])]) for row in finding.rows]
-    others = counts.clone()
-    others[doc.corpus.eos] = 0
-    assert shown == others.sort(descending=True).values[:5].tolist()
-
-
 def test_an_unknown_word_and_a_trial_without_a_gate_are_refused(doc, irlm):
     with pytest.raises(ConfigError, match=r"has no 'thee'\. Did you mean 'the'\?"):
         gate_words.run(doc, gate_words.GateWordsOptions(words=("thee",)))
@@ -58,8 +49,3 @@ def test_the_paper_s_words_stand_beside(doc, monkeypatch):
         ("the", "dog"),
         ("the", None),
     ]
-
-
-def test_the_paper_s_input_words_are_those_of_its_table(doc):
-    with pytest.raises(ConfigError, match="has no 'go'"):
-        gate_words.run(doc, gate_words.GateWordsOptions(published=True))

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
-from ablate.errors import CombinationError
 from ablate.lm.analysis import mixture_use
 from ablate.trial.checkpoint import read_weights
-
-
-def test_it_is_std_over_mean():
-    prior = np.random.default_rng(1).dirichlet(np.ones(20))
-    variation = mixture_use.coefficient_of_variation(torch.from_numpy(prior))
-    assert variation == pytest.approx(prior.std() / prior.mean(), rel=1e-12)
-
-
-def test_its_limits():
-    even, one = torch.full((5,), 0.2), torch.tensor([1.0, 0, 0, 0, 0])
-    assert mixture_use.coefficient_of_variation(even.double()) < 1e-12
-    assert mixture_use.coefficient_of_variation(one) == pytest.approx(math.sqrt(4))
 
 
 def test_the_table_is_the_mean_of_softmaxes_of_the_state(doc):
@@ -48,8 +33,3 @@ def test_the_table_is_the_mean_of_softmaxes_of_the_state(doc):
         f"coefficient of variation {float(np.std(priors) / np.mean(priors)):.4f}"
     ]
     assert [row[1] for row in finding.rows] == ["layer 1", "layer 1", "embedding"]
-
-
-def test_one_softmax_is_refused(irlm):
-    with pytest.raises(CombinationError, match="head = 'softmax', which is one softmax"):
-        mixture_use.run(irlm, mixture_use.MixtureUseOptions())

@@ -6,18 +6,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from ablate import papers
 from ablate.errors import CombinationError, ConfigError
 from ablate.lm.analysis import next_words
 from ablate.lm.analysis.next_words import Context, NextWordsOptions
-
-
-def test_the_likeliest_are_in_order():
-    log_probs = torch.tensor([0.1, 0.4, 0.2, 0.3]).double().log()
-    assert next_words.likeliest(log_probs, 2) == [(1, pytest.approx(0.4)), (3, pytest.approx(0.3))]
-    assert len(next_words.likeliest(log_probs, 9)) == 4
 
 
 @pytest.mark.parametrize("position", [1, 2, 60, 250])  # 250: beyond a window
@@ -59,12 +52,6 @@ def test_over_all_words_the_mean_probabilities_are_1(irlm, doc):
     assert [sum(shares), *map(sum, means)] == pytest.approx([1, 1, 1])
 
 
-def test_a_text_is_read_after_the_end_of_a_sentence(irlm):
-    (context,) = next_words._contexts(irlm, NextWordsOptions(text="the  the"))
-    the = irlm.corpus.vocabulary.index("the")
-    assert list(context.tokens) == [irlm.corpus.eos, the, the]
-
-
 def test_wrong_options_are_refused(irlm, doc, ngram, train):
     with pytest.raises(ConfigError, match="9999 is beyond valid, which has 500 tokens"):
         next_words.run(irlm, doc, NextWordsOptions(positions=(9999,)))
@@ -101,10 +88,3 @@ def test_the_paper_s_words_stand_beside(irlm, doc, monkeypatch):
     ]
     whole = next_words.run(irlm, doc, NextWordsOptions(positions=(130,), num=3, common=1))
     assert [row[2:6] for row in finding.rows[:3]] == [row[2:6] for row in whole.rows[:3]]
-
-
-def test_a_context_that_the_split_lacks_is_refused(irlm, doc, monkeypatch):
-    context = " ".join(["the"] * 9)
-    monkeypatch.setattr(papers, "words", lambda paper, table: {context: listed_after(context)})
-    with pytest.raises(ConfigError, match=r"is 0 times in valid of .*Instead: split=test of Penn"):
-        next_words.run(irlm, doc, NextWordsOptions(published=True))

@@ -76,16 +76,6 @@ def test_an_analysis_end_to_end(name, trials, place, request, capsys):
     assert root.tag.endswith("svg")
 
 
-def test_the_same_finding_is_the_same_bytes(irlm, doc, place, request, capsys):
-    words = arguments("learning_curve", ["irlm", "doc"], place, request)
-    folder = place.folder / "analyses" / f"{irlm.id}-{doc.id}"
-    files = []
-    for _ in range(2):
-        assert cli.main(words) == 0
-        files.append({p.name: p.read_bytes() for p in folder.glob("learning_curve.*")})
-    assert files[0] == files[1] and len(files[0]) == 4
-
-
 def test_without_a_name_they_are_listed(capsys):
     assert cli.main(["analyze"]) == 0
     printed = capsys.readouterr().out

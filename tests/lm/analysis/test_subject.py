@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import make_dataclass, replace
 
-import numpy as np
 import pytest
 
 from ablate.config import tasks
 from ablate.config.identity import Parent, make_trial
 from ablate.config.metrics import Metric
 from ablate.config.resolve import resolve
-from ablate.errors import CombinationError, ConfigError, CorpusError, TrialError
-from ablate.lm.analysis.subject import Subject, distinct_names
+from ablate.errors import CombinationError, CorpusError, TrialError
+from ablate.lm.analysis.subject import Subject
 from ablate.lm.data.corpus import charged
 from ablate.store import tokens as kept
 
@@ -31,14 +30,6 @@ def test_the_model_gives_the_saved_log_probabilities(irlm, doc):
         assert len(subject.log_probs("test")) == len(stream) - 1
         recorded = subject.journal.outcome.metrics["test_nll"]
         assert -subject.log_probs("test").mean() == pytest.approx(recorded, rel=1e-5)
-
-
-def test_reading_by_rows_covers_each(irlm):
-    read = [passed.features.ids_TB for passed in irlm.passes("valid", rows=3)]
-    stream = irlm.stream("valid")
-    rows = np.concatenate([ids.numpy() for ids in read]).T
-    expected = stream[:498].reshape(3, 166)[:, :-1]
-    np.testing.assert_array_equal(rows, expected)
 
 
 def test_a_trial_that_has_not_completed(irlm):
@@ -109,22 +100,6 @@ def test_a_task_without_slots_has_no_technique(irlm, monkeypatch):
     for ask in (lambda: subject.corpus, lambda: subject.stream("valid"), lambda: subject.model):
         with pytest.raises(CombinationError, match="is of the task 'sums'"):
             ask()
-
-
-def test_words_and_their_numbers(irlm):
-    assert irlm.word(irlm.token("the")) == "the"
-    with pytest.raises(ConfigError, match=r"\(grammar, \d+ words\) has no 'xyzzyx'\.$"):
-        irlm.token("xyzzyx")
-    assert (
-        irlm.commonest(3) == np.argsort(-irlm.corpus.counts().numpy(), kind="stable")[:3].tolist()
-    )
-    (first,) = map(irlm.word, irlm.commonest(1))
-    assert irlm.commonest(2, without=[first]) == irlm.commonest(3)[1:]
-
-
-def test_names_that_would_be_the_same_have_ids(irlm, doc):
-    assert distinct_names([irlm, doc]) == ["irlm seed 1", "$doc_ of $2 seed 1"]
-    assert distinct_names([irlm, irlm]) == [f"irlm seed 1 ({irlm.id[:6]})"] * 2
 
 
 def test_each_reading_of_the_test_split_is_recorded_once(train, irlm):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ablate import Arm, Scale, Search, Study, table
-from ablate.errors import StudyError
 from ablate.lm.commands.probe import show_probe, ways
 from ablate.study.plan import largest_trial, make_plan
 
@@ -38,11 +35,6 @@ def test_the_ways_use_every_core():
     assert ways(1) == [(1, 1)]
     assert ways(8) == [(1, 8), (2, 4), (4, 2), (8, 1)]
     assert ways(6) == [(1, 6), (2, 3), (4, 1)]
-
-
-@pytest.mark.slow
-def test_the_largest_arm_is_measured(tmp_path):
-    assert largest_trial(plan_of(tmp_path)).arm == "large"
 
 
 @pytest.mark.slow
@@ -78,9 +70,3 @@ def test_of_a_searched_arm_that_which_its_search_departs_from_is_measured(tmp_pa
     assert plan.trials == ()
     trial = largest_trial(plan)
     assert (trial.arm, trial.stage, trial.parents) == ("large", "search", ())
-
-
-@pytest.mark.slow
-def test_a_plan_that_trains_nothing_has_nothing_to_measure(tmp_path):
-    with pytest.raises(StudyError, match="trains nothing"):
-        largest_trial(replace(plan_of(tmp_path), trials=()))

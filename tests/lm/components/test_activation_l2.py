@@ -23,27 +23,6 @@ def test_it_is_the_sum_over_all_raw_layers_by_rows(make_features):
     assert penalty_of(features).item() == pytest.approx(0.5 * total, rel=1e-12)
 
 
-def test_its_gradient_reaches_the_layers_inside_a_model(build):
-    assembly = build({"regularizer.activation_l2.weight": 0.5})
-    model = assembly.model
-    ids = torch.arange(12).view(6, 2)
-
-    def penalty():
-        passed = model(ids, model.initial_state(2))
-        return assembly.regularizers[0].penalty(passed, model)
-
-    weight = model.backbone.get_parameter("weight_ih_l0")
-    (gradient,) = torch.autograd.grad(penalty(), weight)
-    step = torch.zeros_like(weight)
-    step[3, 2] = 1e-6
-    penalties = []
-    for sign in (1, -1):
-        weight.data.add_(sign * step)
-        penalties.append(penalty().item())
-        weight.data.sub_(sign * step)
-    assert (penalties[0] - penalties[1]) / 2e-6 == pytest.approx(gradient[3, 2].item(), rel=1e-6)
-
-
 def test_what_fills_up_shorter_sentences_does_not_count(make_features):
     """Row 0 has two real steps of five."""
     features, steps = make_features(5, 2, 4, (6, 7)), (2, 5)

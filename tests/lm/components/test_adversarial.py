@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from ablate.lm.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
 from ablate.lm.model.flow import GateSignal, Mixture, Pass
-from ablate.lm.model.mixture import summed_nll
 
 V, E = 5, 3
 
@@ -63,14 +62,6 @@ def test_only_the_targets_row_moves_by_default():
     torch.testing.assert_close(with_noise(one, target, noise), loss)
 
 
-def test_equal_noise_on_all_rows_is_twice_the_noise_on_the_targets():
-    """Adding the same number to every logit changes no probability."""
-    some, targets = mixture(4), torch.tensor([0, 2, 4, 2])
-    every = adversarial_nll(some, targets, AdversarialConfig(alpha=0.2, relative=False, rows="all"))
-    twice = adversarial_nll(some, targets, AdversarialConfig(alpha=0.4, relative=False))
-    torch.testing.assert_close(every, twice)
-
-
 def test_the_gradient_treats_the_noise_as_a_constant():
     """That of h is w_y - epsilon h / |h| less the mean of the rows, in which w_y has moved too."""
     one, target = mixture(1), torch.tensor([2])
@@ -104,14 +95,3 @@ def test_by_chunks_as_by_plain_autograd(experts, gate, rows, monkeypatch):
         gradients.append([loss.detach(), some.vectors_NJE.grad, some.weight_VE.grad])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("gate", [False, True])
-def test_noise_never_helps_and_none_is_cross_entropy(gate):
-    """A gate multiplies logits by a positive number, so that the worst noise stays the worst."""
-    some, targets = mixture(30, 2, gate), torch.arange(30) % V
-    passed = Pass(features=None, mixture=some, state=())
-    clean = summed_nll(some, targets)
-    assert Adversarial(AdversarialConfig(alpha=0.05), None)(passed, targets, None, None) > clean
-    none = Adversarial(AdversarialConfig(alpha=0.0), None)(passed, targets, None, None)
-    assert torch.equal(none, clean)

@@ -8,8 +8,6 @@ import torch
 
 from ablate.lm.components.evaluator import cache
 from ablate.lm.components.evaluator.cache import Cache, CacheConfig
-from ablate.lm.components.evaluator.standard import Standard, StandardConfig
-from ablate.lm.model.flow import GateSignal
 from ablate.lm.model.mixture import log_probs, tempered
 
 STREAM = torch.randint(0, 5, (90,), generator=torch.Generator().manual_seed(4))  # words return
@@ -77,42 +75,7 @@ def test_full_windows_as_pointer_py_has_them(build, judged, blocks, window, chun
     np.testing.assert_allclose(actual, in_chunks(model, config), rtol=1e-9)
 
 
-def test_the_chunks_start_differs_from_the_rest(build, judged):
-    """Once the window is full, only predictions 8, 16, ... of a chunk of 8 do not use the cache."""
-    model = build({}).model
-    actual, whole = (
-        judged(Cache(CacheConfig(window=5, share=0.3, chunk=chunk)), [model], STREAM)
-        for chunk in (8, 5000)
-    )
-    plain = judged(Standard(StandardConfig()), [model], STREAM)
-    np.testing.assert_allclose(actual[8::8], plain[8::8], rtol=1e-12)
-    np.testing.assert_allclose(actual[:6], plain[:6], rtol=1e-12)
-    others = [t for t in range(6, 89) if t % 8]
-    np.testing.assert_array_equal(actual[others], whole[others])
-    assert (np.abs(whole - plain)[6:] > 1e-6).all()
-
-
 def test_far_states_do_not_overflow(build, judged):
     model = build({}, dtype=torch.float32).model
     actual = judged(Cache(CacheConfig(start="growing", theta=1e6)), [model], STREAM)
     assert np.isfinite(actual).all()
-
-
-def test_a_gate_acts_before_the_cache_is_mixed_in(build, judged, monkeypatch):
-    """Twice the vocabulary's logits under a gate of one half are the logits again."""
-    model = build({}).model
-    config = CacheConfig(start="growing", share=0.3)
-    ungated = judged(Cache(config), [model], STREAM)
-    forward = model.head.forward
-
-    def gated(features, embedding, masks):
-        mixture = forward(features, embedding, masks)
-        num_tokens, num_words = features.ids_TB.numel(), embedding.shape[0]
-        zeros = embedding.new_zeros
-        gate = GateSignal(
-            vectors_NG=zeros(num_tokens, 1), weight_VG=zeros(num_words, 1), bias_V=None
-        )
-        return type(mixture)(**{**tempered(mixture, 0.5).__dict__, "gate": gate})
-
-    monkeypatch.setattr(model.head, "forward", gated)
-    np.testing.assert_allclose(judged(Cache(config), [model], STREAM), ungated, rtol=1e-9)

@@ -102,30 +102,6 @@ def test_it_is_the_formula():
     torch.testing.assert_close(vectors, torch.from_numpy(expected)[ids])
 
 
-def test_a_longer_filling_changes_a_word():
-    """Its windows reach beyond the end: a window of filling alone gives tanh(b)."""
-    short, long = Letters(["cat", "act"], None), Letters(["cat", "actcactcact"], None)
-    vectors = [built(text, words_highway=0).embedding.matrix()[0] for text in (short, long)]
-    assert not torch.allclose(*vectors)
-    bias = built(short, words_highway=0).embedding.bias_width_3.tanh()
-    assert (vectors[1][2:] >= bias - 1e-12).all()
-
-
-def test_a_highway_layer_that_carries_everything_changes_nothing():
-    plain = built(words_highway=0)
-    carrying = built(words_transform_bias=-100.0)
-    carrying.load_state_dict(plain.state_dict(), strict=False)
-    torch.testing.assert_close(plain.embedding.matrix(), carrying.embedding.matrix())
-
-
-def test_its_gradients_are_those_of_finite_differences():
-    words = built().embedding
-    ids = torch.tensor([[4, 1, 0, 4]])
-    value = lambda *parameters: words(ids)  # noqa: E731
-    parameters = [p for name, p in words.named_parameters() if name != "vectors"]
-    assert torch.autograd.gradcheck(value, tuple(parameters))
-
-
 def test_the_filling_stays_0():
     """Its gradient is 0, so no optimizer moves it."""
     words = built().embedding

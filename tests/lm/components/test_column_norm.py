@@ -42,34 +42,9 @@ def test_the_output_matrix_may_have_another_norm(model):
     torch.testing.assert_close(built.head.decoder.weight.data, vectors["Z_colnorm15"] / 2)
 
 
-def test_half_the_norm_under_scaled_masks_is_the_paper_s_network():
-    """Raw masks and Z in training, Z / 2 in evaluation, equal our masks with our norm."""
-    x, mask = torch.randn(3, 5).double(), torch.bernoulli(torch.full((3, 5), 0.5)).double()
-    raw = torch.randn(7, 5).double()
-    reference, result = raw.clone(), raw.clone()
-    set_norms_(reference, 15, 0)
-    set_norms_(result, 7.5, 0)
-    torch.testing.assert_close((x * mask / 0.5) @ result.t(), (x * mask) @ reference.t())
-    torch.testing.assert_close(x @ result.t(), x @ (reference / 2).t())
-
-
 def test_a_norm_for_the_output_alone_is_refused():
     with pytest.raises(CombinationError, match=r"output_norm = 7\.5 fixes Z's norm, which needs"):
         ColumnNorm(ColumnNormConfig(output_norm=7.5))
-
-
-def test_a_tied_model_has_one_matrix(model):
-    built, vectors = model({"head.tied": True})
-    ColumnNorm(ColumnNormConfig(norm=15)).project(built)
-    torch.testing.assert_close(built.embedding.weight.data, vectors["W_colnorm15"])
-
-
-def test_the_matrix_after_a_hidden_layer_is_the_output_matrix(build):
-    model = build({**SIZE, "head": "mlp", "head.units": 9}).model
-    ColumnNorm(ColumnNormConfig(norm=15)).project(model)
-    lengths = model.head.decoder.weight.norm(dim=0)
-    torch.testing.assert_close(lengths, torch.full_like(lengths, 15))
-    assert model.head.hidden.weight.norm() < 15
 
 
 def test_rows_are_the_word_vectors_alone(model):

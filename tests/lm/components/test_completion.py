@@ -84,20 +84,6 @@ def test_both_scores_are_the_references(golden):
     np.testing.assert_allclose(actual, vectors["score_lcu"].numpy(), rtol=1e-9)
 
 
-def test_several_models_score_by_their_mean_probability(golden):
-    vectors = golden("irlm_reference")
-    other = {**vectors, "W": vectors["W"].flip(0)}
-    models = [Irlm(vectors), Irlm(other)]
-    actual = sentence_log_probs(models, vectors["sentences"])
-    expected = np.zeros(5)
-    for option, sentence in enumerate(vectors["sentences"]):
-        p = [model(sentence[:-1, None], model.initial_state(1)).mixture for model in models]
-        parts = [(m.vectors_NJE[:, 0] @ m.weight_VE.T).softmax(-1) for m in p]
-        mean = (parts[0] + parts[1]) / 2
-        expected[option] = mean[range(len(sentence) - 1), sentence[1:]].log().sum()
-    np.testing.assert_allclose(actual, expected, rtol=1e-10)
-
-
 @pytest.mark.parametrize("eos", [EOS, None])
 def test_generated_questions_hide_one_word_among_four_others(eos):
     text = Story(eos=eos)
@@ -150,17 +136,6 @@ def test_accuracy_is_the_share_of_right_answers(build):
     assert actual == {"accuracy": right / 20, "num_questions": 20.0, "generated": 1.0}
 
 
-def test_a_model_that_knows_the_text_answers_all(build):
-    """Its bias is high for the words of one sentence, which is the whole evaluated text."""
-    text, model = Story(), build({}, vocabulary=40).model
-    text.tokens = torch.cat([text.tokens[:6], text.tokens])
-    with torch.no_grad():
-        model.head.decoder.bias[text.tokens[:6].long()] = 50.0
-    reading = Reading([model], text)
-    actual = Completion(CompletionConfig(num_questions=1)).metrics(reading, "completion", "test")
-    assert actual["accuracy"] == 1.0
-
-
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "testing_data.csv").write_text(
@@ -205,17 +180,6 @@ def test_a_trials_identity_has_what_the_questions_are_and_not_where(folder, tmp_
         with (elsewhere / name).open("a") as file:
             file.write("\n")
         assert identity(elsewhere) != before
-
-
-def test_long_units_are_those_that_are_named(build):
-    model, text = build({}, vocabulary=40).model, Story()
-    options = generated_questions(text.tokens, text, 1, Streams(0))[0].options_OT
-    with torch.no_grad():
-        passed = model(options.T[:-1], model.initial_state(5))
-        x = passed.features.output_TBH[..., 2:5]
-        expected = (x * model.head.decoder.weight[options.T[1:]][..., 2:5]).sum((0, 2))
-        actual = long_unit_scores([model], options, slice(2, 5))
-    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-10)
 
 
 def test_a_block_of_an_rnn_answers_as_if_it_were_alone(build):

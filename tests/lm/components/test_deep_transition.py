@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import OFF
-from ablate.space import space
 
 E, STEPS, ROWS = 6, 5, 2
 
@@ -70,35 +67,6 @@ def test_it_is_the_equation(backbone, inputs, shortcut, bias):
     np.testing.assert_allclose(output_TBH.detach().numpy(), np.stack(expected), rtol=1e-12)
 
 
-def test_with_one_layer_it_is_a_simple_recurrent_network(build, backbone):
-    deep = backbone(depth=1, units=4)
-    values = {"backbone.units": 4, "backbone.activation": "sigmoid", "backbone.bias": True}
-    simple = build({"backbone": "elman", **values}).model.backbone
-    with torch.no_grad():
-        for kind in ("weight_hh", "weight_ih", "bias"):
-            simple.get_parameter(f"{kind}_l0").copy_(deep.get_parameter(f"{kind}_1"))
-    x = words()
-    h_1BH, expected = run(deep, x)
-    raw, _, _ = simple(x, None, (h_1BH,), OFF)
-    torch.testing.assert_close(raw[0], expected)
-
-
-def test_its_gradients_are_those_of_finite_differences(backbone):
-    deep = backbone(units=3, inputs="slices")
-    x, h_1BH = words(), torch.randn(1, ROWS, 3).double()
-    output = lambda *parameters: deep(x, None, (h_1BH,), OFF)[0][0]  # noqa: E731
-    assert torch.autograd.gradcheck(output, tuple(deep.parameters()))
-
-
 def test_slices_need_a_word_vector_as_long_as_the_layers(backbone):
     with pytest.raises(CombinationError, match=r"Instead: embedding\.size = 8"):
         backbone(units=4, inputs="slices")
-
-
-def test_the_recipe_has_the_size_that_the_page_prints():
-    """Two parts of a word vector, the output matrix and its bias, and five matrices with biases."""
-    config = resolve(space.load("pascanu2014deep").values())
-    n, words = 200, 10_000
-    transition, output = 3 * n**2 + 2 * n, n * (2 * n) + n**2 + n
-    expected = words * (2 * n + n + 1) + transition + output
-    assert count_parameters(config, words) == expected == 6_250_600

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.errors import CombinationError
 from ablate.lm.components.head.doc import experts_by_layer
 from ablate.lm.model.masks import OFF
 from ablate.lm.model.mixture import log_probs, summed_nll
@@ -70,22 +69,7 @@ def test_all_components_on_the_last_layer_are_mos_bit_for_bit(build):
     assert all(torch.equal(mos[name], doc[name]) for name in mos)
 
 
-def test_arms_share_the_draws_of_a_layer(build):
-    two, three = (build({"head": "doc", "head.experts": e}).model.head for e in ([2, 1], [3, 1]))
-    assert torch.equal(two.latent_1.weight, three.latent_1.weight)
-
-
 def test_experts_by_layer_counts_from_the_last():
     assert experts_by_layer((15, 5, 0, 0), 3) == {3: 15, 2: 5}
     assert experts_by_layer((15, 0, 0, 5), 3) == {3: 15, 0: 5}
     assert experts_by_layer((15, 5, 0, 0), 2) == {2: 15, 1: 5}  # a layer too many, but unused
-
-
-def test_a_layer_that_is_not_there_is_refused(build):
-    with pytest.raises(CombinationError) as refusal:
-        build({"head": "doc", "head.experts": [1, 1, 1, 1], "backbone.num_layers": 2})
-    text = str(refusal.value)
-    for part in ("[1, 1, 1, 1]", "has 2 layers", "raise backbone.num_layers"):
-        assert part in text
-    with pytest.raises(CombinationError, match="has no experts"):
-        build({"head": "doc", "head.experts": [0, 0]})

@@ -43,14 +43,3 @@ def test_masks_differ_by_step_row_layer_and_update_and_keep_the_mean():
     assert torch.equal(first, mask("hidden/1", 0))
     assert not torch.equal(first, mask("hidden/2", 0))
     assert not torch.equal(first, mask("hidden/1", 1))
-
-
-def test_the_state_is_carried_without_masks(build):
-    """Zaremba et al. mask no recurrent connection: dropped outputs leave the state."""
-    values = {"regularizer.dropout.output": 0.5, "backbone.num_layers": 1}
-    assembly = build(values)
-    model, ids = assembly.model, torch.arange(12).view(6, 2)
-    masks = Masks(assembly.regularizers, Chance(Streams(1), 0))
-    dropped, whole = (model(ids, model.initial_state(2), m) for m in (masks, Masks()))
-    assert all(torch.equal(a, b) for a, b in zip(dropped.state, whole.state, strict=True))
-    assert not torch.equal(dropped.features.output_TBH, whole.features.output_TBH)

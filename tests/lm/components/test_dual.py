@@ -53,14 +53,6 @@ def test_dropout_is_held_over_the_window(build, make_features, fixed_chance):
     }
 
 
-def test_the_matrices_start_in_their_range_and_the_bias_at_zero(build):
-    bridge = build({**DUAL, "bridge.initial_range": 0.03}).model.bridge
-    assert all(0.02 < w.abs().max() <= 0.03 for w in (bridge.weight_e, bridge.weight_h))
-    assert not bridge.bias.any()
-    bound = (6 + 5) ** -0.5
-    assert 0.8 * bound < build(DUAL).model.bridge.weight_e.abs().max() <= bound
-
-
 def test_a_tied_head_of_another_width_is_refused(build):
     with pytest.raises(CombinationError, match=r"reads 9 units, but embedding\.size = 6"):
         build({**DUAL, "bridge.units": 9, "head.tied": True})

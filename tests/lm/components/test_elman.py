@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
-from ablate.lm.components.backbone.elman import scaled_to_radius
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.optimizer import parameter_groups
 
@@ -117,26 +116,6 @@ def test_an_echo_state_has_its_radius_and_stays(build):
     plain = build({"backbone": "elman", "backbone.units": 12}).model.backbone.weight_hh_l0
     ratio = weight / plain
     torch.testing.assert_close(ratio, torch.full_like(ratio, ratio[0, 0].item()), rtol=1e-5, atol=0)
-
-
-def test_a_matrix_of_known_eigenvalues_is_scaled():
-    weight = torch.tensor([[0.0, -4.0], [1.0, 0.0]])  # eigenvalues +-2i
-    torch.testing.assert_close(scaled_to_radius(weight, 0.5), weight / 4)
-
-
-@pytest.mark.parametrize(
-    ("values", "bound", "recurrent_bound"),
-    [
-        ({}, 16**-0.5, 16**-0.5),
-        ({"backbone.initial_range": 0.3}, 0.3, 0.3),
-        ({"backbone.initial_range": 0.3, "backbone.recurrent_range": 0.01}, 0.3, 0.01),
-    ],
-)
-def test_parameters_start_in_their_ranges(backbone, values, bound, recurrent_bound):
-    layers = backbone({"backbone.units": 16, "backbone.bias": True, **values})
-    for name, parameter in layers.named_parameters():
-        expected = recurrent_bound if name == "weight_hh_l0" else bound
-        assert 0.8 * expected < parameter.abs().max() <= expected, name
 
 
 def test_the_recurrent_state_is_masked_where_it_is_read(backbone):

@@ -47,8 +47,3 @@ def test_a_row_drops_words_of_its_own(fixed_chance):
     factors = torch.tensor([[0, 0], [2, 2], [0, 2], [2, 0]])
     torch.testing.assert_close(actual, embedded * factors[..., None])
     assert chance.requested == {"embedding_dropout/row": ((3, 2), 0.5)}
-
-
-def test_rows_alone_are_no_dropout():
-    assert EmbeddingDropoutConfig(per_row=True).off
-    assert not EmbeddingDropoutConfig(rate=0.1).off

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ablate.config.streams import Streams
 from ablate.errors import CombinationError
-from ablate.lm.components.encoder.lstm import LstmEncoder, LstmEncoderConfig, reversed_within
+from ablate.lm.components.encoder.lstm import LstmEncoder, LstmEncoderConfig
 from ablate.lm.model.flow import Shapes
 from ablate.lm.model.masks import OFF, Chance, Masks
 from ablate.lm.testing import SmallModel
@@ -55,14 +55,6 @@ def test_one_direction_is_a_plain_lstm():
     assert vectors_SBM.shape == (6, 3, UNITS)
     for row, length in enumerate(LENGTHS):
         torch.testing.assert_close(sentence_1BM[0, row], vectors_SBM[length - 1, row])
-
-
-def test_reversing_a_sentence_leaves_its_filling_where_it_is():
-    x_SBE, real_SB1 = sentences()
-    reversed_SBE = reversed_within(x_SBE, real_SB1)
-    assert torch.equal(reversed_SBE[:4, 0], x_SBE[:4, 0].flip(0))
-    assert torch.equal(reversed_SBE[4:, 0], x_SBE[4:, 0])
-    assert torch.equal(reversed_within(reversed_SBE, real_SB1), x_SBE)
 
 
 def test_an_odd_number_of_units_cannot_be_shared():

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
-from ablate.lm.components.backbone.feed_forward import windows_of
 from ablate.lm.model.masks import OFF
 
 ORDER, E, H = 4, 6, 5
@@ -25,11 +24,6 @@ def run(backbone, x_TBE):
 def vectors(steps=9, rows=2):
     generator = torch.Generator().manual_seed(1)
     return torch.randn(steps, rows, E, generator=generator)
-
-
-def test_a_window_has_the_newest_word_first():
-    x = torch.arange(5.0)[:, None, None]
-    assert windows_of(x, 3)[:, 0, :, 0].tolist() == [[2, 1, 0], [3, 2, 1], [4, 3, 2]]
 
 
 def test_it_is_a_layer_over_the_last_words(build):
@@ -54,19 +48,6 @@ def test_the_log_bilinear_model_is_a_sum_of_products(build):
     torch.testing.assert_close(output[5], expected)
 
 
-def test_a_diagonal_is_a_full_matrix_with_zeros(build):
-    full = backbone_of(build, **{"backbone.units": E, "backbone.bias": False})
-    diagonal = backbone_of(
-        build, **{"backbone.units": E, "backbone.bias": False, "backbone.diagonal": True}
-    )
-    with torch.no_grad():
-        full.weight.zero_()
-        for i in range(ORDER - 1):
-            full.weight[:, i] = diagonal.weight[:, i, 0].diag()
-    x = vectors().to(full.weight.dtype)
-    torch.testing.assert_close(run(full, x)[0], run(diagonal, x)[0])
-
-
 def test_a_window_can_be_its_own_output(build):
     settings = {"activation": "identity", "bias": False, "concatenated": True, "units": 3 * E}
     backbone = backbone_of(build, **{f"backbone.{name}": v for name, v in settings.items()})
@@ -75,16 +56,6 @@ def test_a_window_can_be_its_own_output(build):
     output, (state,) = run(backbone, x)
     torch.testing.assert_close(output[5], torch.cat((x[5], x[4], x[3]), 1))
     assert torch.equal(state, x[-2:]) and not output[0, :, E:].any()
-
-
-def test_windows_of_text_follow_each_other(build):
-    backbone = backbone_of(build)
-    x = vectors().to(backbone.weight.dtype)
-    whole, end = run(backbone, x)
-    first, state = run(backbone, x[:2])  # shorter than the model's memory
-    raw, _, last = backbone(x[2:], None, state, OFF)
-    torch.testing.assert_close(torch.cat((first, raw[0])), whole)
-    assert torch.equal(last[0], end[0])
 
 
 def test_a_diagonal_needs_as_many_units(build):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
-from ablate.lm.components.regularizer.frage import Discriminator, cross_entropy, frequent_words
+from ablate.lm.components.regularizer.frage import Discriminator, frequent_words
 from ablate.lm.model.language_model import num_parameters
 from ablate.lm.testing.subject import VOCABULARY, WIDTH, SmallModel
 
@@ -28,30 +26,12 @@ def linear(direction_E):
     return made
 
 
-def probe(E_VE, frequent_V):
-    """The mean of the two classes' accuracies, of the linear probe with the least squares."""
-    inputs = torch.cat((E_VE, torch.ones_like(E_VE[:, :1])), 1)
-    share = frequent_V.double().mean()
-    scale = torch.where(frequent_V, 1 / share, 1 / (1 - share)).sqrt()[:, None]
-    targets = torch.where(frequent_V, 1.0, -1.0).double()[:, None]
-    weights = torch.linalg.lstsq(inputs * scale, targets * scale).solution
-    right = ((inputs @ weights)[:, 0] > 0) == frequent_V
-    return (right[frequent_V].double().mean() + right[~frequent_V].double().mean()).item() / 2
-
-
 def test_the_most_frequent_words_and_of_equals_the_first():
     counts = torch.tensor([3, 9, 3, 1, 3])
     assert frequent_words(counts, 0.4).tolist() == [True, True, False, False, False]
     assert frequent_words(counts, 0.6).tolist() == [True, True, True, False, False]
     assert frequent_words(counts, 0.0).tolist() == [False, True, False, False, False]
     assert frequent_words(counts, 1.0).tolist() == [True, True, True, False, True]
-
-
-def test_the_cross_entropy_weighs_both_classes_alike():
-    scores, frequent = drawn(5), torch.tensor([False, True, False, False, True])
-    f = scores.sigmoid()
-    expected = -(f[1].log() + f[4].log()) / 2 - (1 - f[[0, 2, 3]]).log().sum() / 3
-    torch.testing.assert_close(cross_entropy(scores, frequent), expected)
 
 
 def test_word_vectors_climb_the_loss_of_a_logistic_discriminator():
@@ -88,24 +68,6 @@ def test_the_discriminator_descends_it_as_torch_would_and_moves_nothing_else():
     rest = [name for name in before if not name.startswith("auxiliary.")]
     assert all(torch.equal(before[name], model.get_parameter(name)) for name in rest)
     assert not any(p.requires_grad or p.grad is not None for p in own.parameters())
-
-
-def test_word_vectors_stop_telling_how_frequent_words_are():
-    """The paper's claim, of a fresh probe: near chance, where rare words began elsewhere."""
-    frequent_V = torch.arange(300) < 60
-    E_VE = 0.3 * drawn(300, 10) + 0.3 * drawn(10, seed=1) * frequent_V[:, None]
-    started = probe(E_VE, frequent_V)
-    discriminator = Discriminator(10, 10, frequent_V).double()
-    for seed, parameter in enumerate(discriminator.parameters()):
-        parameter.copy_(0.3 * drawn(*parameter.shape, seed=seed))
-    for _ in range(300):
-        E_VE.requires_grad_()
-        (gradient,) = torch.autograd.grad(discriminator.loss(E_VE), E_VE)
-        E_VE = (E_VE + 2.0 * gradient).detach()
-        discriminator.step(E_VE, 0.5)
-    assert started > 0.8
-    assert probe(E_VE, frequent_V) < 0.65
-    assert abs(discriminator.loss(E_VE).item() - 2 * math.log(2)) < 0.05
 
 
 def test_its_parameters_are_not_counted_and_the_models_are_drawn_as_before():

@@ -8,15 +8,12 @@ import pytest
 import torch
 
 from ablate.config.resolve import resolve
-from ablate.config.streams import Streams
 from ablate.lm.components.regularizer.fraternal_dropout import (
     FraternalDropout,
     FraternalDropoutConfig,
 )
 from ablate.lm.model.fast import mixture_gradient
 from ablate.lm.model.flow import GateSignal, Mixture, Pass
-from ablate.lm.model.masks import Chance, Masks
-from ablate.lm.model.mixture import summed_nll
 
 N, V, E, G = 13, 29, 5, 3
 
@@ -103,20 +100,6 @@ def test_it_is_the_mean_square_over_whole_logits(num_components, gate, bias, chu
         torch.testing.assert_close(result, reference, rtol=tolerance, atol=tolerance)
 
 
-def test_matrices_that_are_not_the_same_are_told_apart():
-    two = Two(2)
-    first, second = two.passes()
-    other = replace(second.mixture, weight_VE=two.weight * 2, bias_V=two.bias + 1)
-    actual = between([first, replace(second, mixture=other)], kappa=1.0)
-    logits = two.vectors[1] @ (2 * two.weight).t() + two.bias + 1
-    torch.testing.assert_close(actual, ((two.logits(0) - logits) ** 2).mean())
-
-
-def test_gradients_survive_finite_differences():
-    two = Two(2, gate=True)
-    assert torch.autograd.gradcheck(lambda *_: between(two.passes(), kappa=2.0), two.leaves)
-
-
 def test_it_may_compare_the_last_layers_masked_outputs(make_features):
     one, other = (make_features(4, 2, 3, (5, 6), seed=seed) for seed in (1, 2))
     passes = [Pass(features=f, mixture=None, state=()) for f in (one, other)]
@@ -131,26 +114,6 @@ def test_off_costs_no_second_pass():
     values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
     explicit = {**values, "regularizer.fraternal_dropout.on": "output"}
     assert resolve(explicit).identity == resolve(values).identity
-
-
-DROPOUT = {"regularizer.variational_dropout.output": 0.5}
-ON = {"regularizer.fraternal_dropout.kappa": 0.1}
-
-
-def test_two_masks_of_a_model_are_two_passes(build):
-    """Equal without dropout, different with it; both halves of the loss, by one embedding."""
-    ids, targets = torch.arange(12).view(6, 2), torch.arange(12) + 1
-    for values, apart in ((ON, False), ({**ON, **DROPOUT}, True)):
-        assembly = build(values)
-        model, regularizers = assembly.model, assembly.regularizers
-        (fraternal,) = (r for r in regularizers if r.num_passes == 2)
-        chances = [Chance(Streams(1), 4, twin) for twin in range(2)]
-        passes = [model(ids, model.initial_state(2), Masks(regularizers, c)) for c in chances]
-        nlls = [summed_nll(p.mixture, targets) for p in passes]
-        term = fraternal.between(passes)
-        assert (nlls[0] != nlls[1]).item() == (term > 0).item() == apart
-        (sum(nlls) / 2 + term).backward()
-        assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 
 def test_outputs_that_fill_up_shorter_sentences_are_not_compared(make_features):

@@ -53,19 +53,6 @@ def test_the_steps_are_the_equation():
         np.testing.assert_allclose(last[row, head].T.detach(), s, atol=1e-12)
 
 
-@pytest.mark.parametrize("run", [rule.steps, rule.chunk])
-def test_what_was_written_under_a_key_is_read_exactly(run):
-    """With alpha = beta = 1, and only the last value written under each key; others are kept."""
-    one, other = torch.eye(K, dtype=torch.float64)[:2]
-    values = torch.randn(4, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    keys = torch.stack((one, other, one, one))
-    asked = torch.stack((one, one, other, one))
-    rates = torch.zeros(1, 1, 4).double(), torch.ones(1, 1, 4).double()
-    start = torch.zeros(1, 1, K, D).double()
-    outputs, _ = run(asked[None, None], keys[None, None], values[None, None], *rates, start)
-    torch.testing.assert_close(outputs[0, 0], values[[0, 0, 1, 3]])
-
-
 @pytest.mark.parametrize(("steps", "size"), [(1, 8), (7, CHUNK), (65, 8), (65, CHUNK)])
 def test_chunks_are_steps(steps, size):
     assert_chunks_are_steps(rule.chunk, rule.steps, *drawn(steps), size)
@@ -82,12 +69,6 @@ def test_operations_are_what_torch_counts(steps):
     inputs, state = drawn(steps)
     size = min(steps, 8)
     assert counted(rule.chunk, 8, inputs, state) + size * D == rule.operations(steps, 8, K, D)
-
-
-def test_a_model_counts_them(build):
-    model = build({**DELTA, "embedding.size": 8}).model
-    memories = 2 * 2 * rule.operations(10, CHUNK, 4, 8)
-    assert model.flops_per_token(10) - model.flops_per_token(0) == memories - 2 * 2 * 6 * 4 * 8
 
 
 def silu(x):
@@ -150,13 +131,6 @@ def test_the_backbone_is_the_equations(build):
         output = rms(expected) * p["norm.scale"] if number == 1 else expected
         actual = torch.cat([raw[number] for raw in windows])[:, 1].detach()
         np.testing.assert_allclose(actual, output, rtol=0, atol=1e-10)
-
-
-def test_rates_start_between_their_limits(build):
-    memory = build({**DELTA, "backbone.units": 400, "backbone.heads": 100}).model.backbone.layers[0]
-    decay, step = memory.mixer.log_decay.exp(), torch.nn.functional.softplus(memory.mixer.step_bias)
-    assert 1 <= decay.min() < 2 and 15 < decay.max() <= 16
-    assert 0.001 <= step.min() < 0.002 and 0.05 < step.max() <= 0.1
 
 
 HYBRID = {"backbone.attention_every": 2, "backbone.num_layers": 4}

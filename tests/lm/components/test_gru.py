@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import OFF, Masks
 from tests.support.masked import gradients
 
@@ -100,16 +98,3 @@ def test_masks_on_what_the_gates_read_are_the_equations(build, fixed_chance, val
     )
     for result, reference in pairs:
         torch.testing.assert_close(result, reference, **CLOSE)
-
-
-@pytest.mark.parametrize(("biases", "per_gate"), [(1, 200), (2, 400)])
-def test_its_size_is_three_quarters_of_an_lstms(biases, per_gate):
-    values = {"embedding.size": 200, "head": "softmax", "optimizer": "sgd"}
-    values |= {"backbone.units": 200, "backbone.biases": biases}
-    sizes = {
-        name: count_parameters(resolve({**values, "backbone": name}), 10_000)
-        for name in ("gru", "lstm")
-    }
-    words = 10_000 * 200 + 10_000 * 201
-    assert sizes["gru"] - words == 2 * 3 * (200 * 400 + per_gate)
-    assert 4 * (sizes["gru"] - words) == 3 * (sizes["lstm"] - words)

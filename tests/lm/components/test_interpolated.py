@@ -83,24 +83,6 @@ def test_the_test_text_never_moves_the_weights(reading):
     assert texts.evaluators["interpolated"].weights(texts) != weights[0]
 
 
-def test_validation_is_never_worse_than_any_part(reading):
-    texts = reading(order=3, cache_window=10)
-    mixed = texts.log_probs("interpolated", "valid").mean()
-    assert mixed > texts.log_probs("standard", "valid").mean()
-    counted = ngram.fit(texts.text.train, WORDS, EOS, 3).log_probs(texts.text.valid).mean()
-    assert mixed > counted
-
-
-def test_sentence_ends_reset_the_histories(reading):
-    """The same text without its sentences gives other n-grams."""
-    text = Splits()
-    text.eos = None
-    whole, parted = (
-        texts.log_probs("interpolated", "test") for texts in (reading(text), reading())
-    )
-    assert not np.allclose(whole, parted)
-
-
 def test_refuses_what_it_cannot_mix(reading):
     with pytest.raises(CombinationError, match="nothing to mix"):
         reading(order=0, cache_window=0)

@@ -42,16 +42,3 @@ def test_it_is_the_formula_and_carries_its_state(make_features):
     torch.testing.assert_close(signal.vectors_NG, vectors, **close)
     torch.testing.assert_close(h[0], expected_h, **close)
     torch.testing.assert_close(c[0], expected_c, **close)
-
-
-def test_a_window_cut_in_two_is_the_window(build):
-    model = build({"gate": "iog_lstm", "gate.units": 4}).model
-    ids_TB = torch.randint(0, 23, (6, 2), generator=torch.Generator().manual_seed(1))
-    whole = model(ids_TB, model.initial_state(2))
-    assert [tuple(s.shape) for s in model.initial_state(2)[-2:]] == [(1, 2, 4)] * 2
-    first = model(ids_TB[:2], model.initial_state(2))
-    second = model(ids_TB[2:], first.state)
-    parts = torch.cat([first.mixture.gate.vectors_NG, second.mixture.gate.vectors_NG])
-    torch.testing.assert_close(parts, whole.mixture.gate.vectors_NG)
-    for result, reference in zip(second.state, whole.state, strict=True):
-        torch.testing.assert_close(result, reference)

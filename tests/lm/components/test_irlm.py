@@ -5,21 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.identity import make_trial
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 from ablate.lm.components.backbone.irlm import (
-    impulse_response,
     timescales,
 )
-from ablate.lm.data.corpus import corpus_digest
 from ablate.lm.model.fast.scan import scan_plain
 from ablate.lm.model.masks import OFF, Masks
 from ablate.lm.model.mixture import log_probs, summed_nll
 from ablate.lm.model.optimizer import parameter_groups
-from ablate.lm.training.training import Training
-from ablate.store.store import Store
-from ablate.trial.task import Place
 
 IRLM = {"backbone": "irlm", "head.bias": False}
 LONG_UNITS = {
@@ -80,21 +73,6 @@ def test_timescales_are_those_of_the_reference(golden):
     assert timescales(torch.tensor(1.0)) == torch.inf
 
 
-def window(dtype=torch.float64, rows=1, size=(6, 3, 5)):
-    generator = torch.Generator().manual_seed(7)
-    _, batch, units = size
-    shapes = (size, (batch, units), (batch if rows > 1 else 1, units))
-    return [
-        torch.randn(s, generator=generator, dtype=dtype).clamp(-1, 1).requires_grad_()
-        for s in shapes
-    ]
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-def test_its_gradients_are_those_of_finite_differences(rows):
-    torch.autograd.gradcheck(impulse_response, window(rows=rows))
-
-
 def test_a_mask_may_be_on_the_state_it_reads(build):
     backbone = build({**IRLM, "backbone.units": 6}).model.backbone
     x, before, mask = torch.randn(5, 2, 6).double(), torch.randn(1, 2, 6).double(), 2.0
@@ -117,25 +95,6 @@ def test_groups_start_in_their_own_way_and_are_clipped_to_their_own_range(build)
     backbone.project()
     expected = torch.tensor([0.7, 0.8, 1.0, 0.7, -1.0, 0.4], dtype=torch.float64)
     torch.testing.assert_close(backbone.r.data, expected, rtol=0, atol=1e-7)
-
-
-@pytest.mark.slow
-def test_training_clips_after_every_update(tmp_path, data):
-    values = {
-        "corpus.name": "grammar", "corpus.train_tokens": 2000, "corpus.eval_tokens": 500,
-        "embedding.size": 6, **IRLM, **LONG_UNITS, "backbone.recurrent_rate": 1.0,
-        "head": "softmax", "optimizer": "sgd", "optimizer.learning_rate": 0.0,
-        "training.epochs": 1, "training.batch_size": 4, "training.window": 20,
-    }  # fmt: skip
-    config = resolve(values)
-    digest = corpus_digest(config.corpus, data)
-    trial = make_trial(config, values=values, seed=1, corpus_digest=digest)
-    task = Training(trial, Place(Store(tmp_path), data))
-    task.model.backbone.r.data.fill_(-2.0)
-    task._train(task.reader.update(0, task.model))
-    torch.testing.assert_close(
-        task.model.backbone.r.data, torch.tensor([0.7] * 4 + [-1.0] * 2), rtol=0, atol=1e-7
-    )
 
 
 @pytest.mark.parametrize(("values", "share"), [({}, 0.001), ({"recurrent_rate": 0.25}, 0.25)])

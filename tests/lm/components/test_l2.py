@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
 from ablate.lm.components.regularizer.l2 import L2, L2Config
 
@@ -74,13 +73,6 @@ def test_decoupled_it_shrinks_the_weights_after_an_update(build):
         torch.testing.assert_close(parameter.detach(), before[name] - weight * before[name])
 
 
-def test_in_the_loss_it_moves_nothing_by_itself(build):
-    assembly = build({**MODEL, "regularizer.l2.everything": 0.5})
-    before = [p.detach().clone() for p in assembly.model.parameters()]
-    assembly.regularizers[0].project(assembly.model)
-    assert all(map(torch.equal, before, assembly.model.parameters()))
-
-
 @pytest.mark.parametrize("mode", ["loss", "decoupled"])
 def test_what_is_frozen_is_left_alone(build, mode):
     assembly = build({"regularizer.l2.everything": 0.5, "regularizer.l2.mode": mode})
@@ -90,14 +82,6 @@ def test_what_is_frozen_is_left_alone(build, mode):
     regularizer.project(assembly.model)
     assert all(map(torch.equal, before, assembly.model.parameters()))
     assert regularizer.penalty(None, assembly.model) is None
-
-
-@pytest.mark.parametrize("name", ["l1", "l2"])
-def test_weights_of_zero_are_off_whatever_the_rest_says(name):
-    values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
-    explicit = {**values, f"regularizer.{name}.mode": "decoupled", f"regularizer.{name}.bias": 0}
-    assert resolve(explicit).listed["regularizer"] == ()
-    assert resolve(explicit).identity == resolve(values).identity
 
 
 @pytest.mark.parametrize("name", ["l1", "l2"])

@@ -24,14 +24,6 @@ def test_the_head_reads_the_sum_of_every_layer(build):
     assert not torch.equal(features.raw[0], features.raw[1])
 
 
-def test_one_layer_is_its_own_sum(build):
-    values = {"backbone.num_layers": 1, "regularizer.dropout.output": 0.5}
-    assembly = build({**SUM, **values})
-    masks = Masks(assembly.regularizers, Chance(Streams(1), 0))
-    features, _ = assembly.model.features(IDS, assembly.model.initial_state(2), masks)
-    assert torch.equal(features.output_TBH, features.masked[0])
-
-
 def test_a_projection_reads_the_masked_sum_and_is_masked_again(build):
     values = {"bridge.units": 6, "head.tied": True, "regularizer.dropout.output": 0.5}
     assembly = build({**SUM, **values})

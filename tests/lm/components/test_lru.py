@@ -58,10 +58,6 @@ def test_layers_are_a_loop_in_complex_numbers(build, dtype, values):
         torch.testing.assert_close(last.double(), torch.from_numpy(held), **near)
 
 
-def test_word_vectors_of_the_same_width_need_no_matrix(build):
-    assert build({**LRU, "backbone.units": 6}).model.backbone.stack.weight_ih is None
-
-
 def test_eigenvalues_start_uniform_over_the_ring():
     """So that the area within a radius, and the phase, are uniform."""
     radius, phase = torch.rand(2, 20_000, generator=torch.Generator().manual_seed(1))

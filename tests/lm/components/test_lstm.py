@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ablate.config.streams import Streams
-from ablate.errors import CombinationError
 from ablate.lm.model.fast.lstm_steps import lstm_steps
 from ablate.lm.model.masks import OFF, Chance, Masks
 from tests.support.masked import gradients
@@ -48,40 +47,6 @@ def test_layers_are_the_equations(build, biases, dtype):
         torch.testing.assert_close(after[2 * layer][0], h, **close)
         torch.testing.assert_close(after[2 * layer + 1][0], c, **close)
         assert torch.equal(raw[layer], masked[layer])
-
-
-def test_masks_are_asked_for_at_their_sites(build):
-    requested = []
-
-    class Spy(Masks):
-        def __call__(self, site, x):
-            requested.append((site, x.shape[-1]))
-            return x
-
-        def weight(self, name, weight):
-            requested.append((name, *weight.shape))
-            return weight
-
-    values = {"backbone.num_layers": 3, "backbone.last_units": 4}
-    backbone = build(values).model.backbone
-    backbone(torch.randn(2, 1, 6).double(), torch.zeros(2, 1), backbone.initial_state(1), Spy())
-    assert requested == [
-        ("weight_hh_l0", 28, 7), ("hidden/1", 7),
-        ("weight_hh_l1", 28, 7), ("hidden/2", 7),
-        ("weight_hh_l2", 16, 4), ("output", 4),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("initial_range", "bound"), [(None, 16**-0.5), (0.04, 0.04)])
-def test_parameters_start_in_their_range(build, initial_range, bound):
-    values = {"backbone.units": 16, "backbone.initial_range": initial_range}
-    for parameter in build(values).model.backbone.parameters():
-        assert 0.8 * bound < parameter.abs().max() <= bound
-
-
-def test_a_wrong_number_of_layers_is_refused(build):
-    with pytest.raises(CombinationError, match=r"has 2 numbers .* backbone.num_layers = 3"):
-        build({"backbone.units": [5, 4], "backbone.num_layers": 3})
 
 
 @both_ways

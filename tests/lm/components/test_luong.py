@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ablate.errors import CombinationError
-from ablate.lm.components.attention.luong import Luong, LuongConfig, attend
+from ablate.lm.components.attention.luong import Luong, LuongConfig
 from ablate.lm.model.flow import Memory, Shapes
 from ablate.lm.model.masks import OFF
 from ablate.lm.testing import SmallModel
@@ -39,12 +39,6 @@ def test_it_is_the_sum_over_real_words(score):
             context = sum(math.exp(s) / total * w for s, w in zip(scores, words, strict=True))
             expected = torch.tanh(attention.combine @ torch.cat((context, h)))
             torch.testing.assert_close(output_TBA[t, b], expected)
-
-
-def test_a_word_that_is_not_real_gets_no_weight():
-    read = memory()
-    query = torch.randn(1, 2, 6, dtype=torch.float64)
-    torch.testing.assert_close(attend(query, read)[0, 1], read.vectors_SBM[0, 1])
 
 
 def test_the_dot_product_needs_equal_widths():

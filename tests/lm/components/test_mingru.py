@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.lm.components.backbone.mingru import positive
 from ablate.lm.model.masks import OFF
 from tests.support.by_hand import gelu, numbers, rms_norm, sigmoid
 
@@ -64,18 +63,3 @@ def test_layers_are_a_loop(build, dtype, values):
         assert len(kept) == (0 if values is OFFS else 3)
         for one, other in zip(kept, read[-3:], strict=bool(len(kept))):
             np.testing.assert_allclose(one, other, **near)
-
-
-def test_candidates_are_positive_continuous_and_rise():
-    x = torch.linspace(-30, 30, 6001, dtype=torch.float64)
-    values = positive(x)
-    assert (values > 0).all()
-    steps = values.diff()
-    assert (steps > 0).all() and steps.max() <= 0.01 + 1e-9  # no steeper than x itself
-    assert positive(torch.zeros(())).item() == 0.5
-
-
-def test_what_is_off_has_no_parameters(build):
-    block = build({**MINGRU, **OFFS}).model.backbone.stack.blocks[0]
-    names = {"norm.scale", "weight_z", "bias_z", "weight_h", "bias_h"}
-    assert set(dict(block.named_parameters())) == names

@@ -11,7 +11,6 @@ from ablate.errors import CombinationError
 from ablate.lm.components.evaluator.mixture_use import (
     MixtureUse,
     MixtureUseConfig,
-    coefficient_of_variation,
 )
 from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.evaluator import Reading
@@ -36,17 +35,6 @@ def test_it_is_that_of_the_mean_of_softmaxes_of_the_state():
     mean = prior.mean(0)
     assert used(model) == {"variation": pytest.approx(mean.std() / mean.mean(), rel=1e-9)}
     assert used(model, rows=10)["variation"] != used(model)["variation"]  # other states
-
-
-def test_its_limits():
-    one = torch.tensor([1.0, 0, 0, 0, 0]).double()
-    assert coefficient_of_variation(torch.full((5,), 0.2)) < 1e-6
-    assert coefficient_of_variation(one) == pytest.approx(2)  # sqrt(J - 1)
-
-
-def test_an_ensemble_has_none():
-    model = SmallModel({"head": "mos"}, MOS).model
-    assert used(model, model) == {}
 
 
 def test_a_plan_refuses_one_softmax():

@@ -167,12 +167,3 @@ def test_its_matrices_are_a_group_of_their_own(build):
     assert actual["mogrifier"] == [f"backbone.mogrifier_{suffix}" for suffix in suffixes]
     assert actual["recurrent"] == ["backbone.weight_hh_l0", "backbone.weight_hh_l1"]
     assert "backbone.mogrifier_bias_r1_l0" in actual["bias"]
-
-
-def test_parameters_start_in_their_range_and_round_biases_at_zero(build):
-    values = {"backbone.units": 16, "backbone.rank": 3, "backbone.initial_range": None}
-    for name, parameter in build({**MOGRIFIER, **values}).model.backbone.named_parameters():
-        if name.startswith("mogrifier_bias"):
-            assert not parameter.any()
-        else:
-            assert 0.8 * 16**-0.5 < parameter.abs().max() <= 16**-0.5

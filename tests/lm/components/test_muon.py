@@ -119,11 +119,6 @@ def test_matrices_with_a_fixed_number_of_rows_or_columns_are_the_rest(chosen, va
     assert own - {"head.latent_0.weight"} == between - thin
 
 
-def test_a_single_row_or_column_is_the_rest():
-    part = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.Linear(5, 1), torch.nn.Linear(1, 4))
-    assert parts_of(part)[0] == {"0.weight"}
-
-
 def test_each_part_has_its_own_share_of_a_scheduled_rate():
     model = SmallModel({}).model
     optimizer = Muon(MuonConfig(learning_rate=0.02, rest_learning_rate=0.001), model)

@@ -73,10 +73,3 @@ def test_its_defaults_are_those_of_keras():
     for w in expected:
         update(bowl, optimizer)
         np.testing.assert_allclose(bowl.w.detach().numpy(), w, rtol=1e-6)
-
-
-def test_a_parameters_share_of_the_rate_is_the_share_of_its_step():
-    whole, tenth = Bowl(), Bowl(rate_scale=0.1)
-    for bowl in (whole, tenth):
-        update(bowl, Nadam(NadamConfig(learning_rate=0.1), bowl))
-    torch.testing.assert_close(tenth.w, whole.w * 0.1)

@@ -7,10 +7,8 @@ import math
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
 from ablate.lm.components.backbone.nas import NUM_PARTS, nas_step
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import OFF, Chance, Masks
 
 SITE = "regularizer.variational_dropout"
@@ -48,13 +46,6 @@ def test_a_step_of_one_unit_is_as_by_hand():
         assert (m_new.item(), c_new.item()) == pytest.approx(expected, rel=1e-12)
 
 
-def test_at_the_origin_it_stays_there():
-    """n1, n3, n4 and n6 are 0, so p0 = 0 and c' = tanh(0) p1 = 0."""
-    zero = torch.zeros(1, NUM_PARTS * 3)
-    m_new, c_new = nas_step(zero, zero, torch.zeros(1, 3))
-    assert not m_new.any() and not c_new.any()
-
-
 @pytest.mark.parametrize("masked", [{}, SHARED, PER_GATE], ids=["none", "shared", "per gate"])
 def test_a_window_is_a_loop_over_its_steps(build, masked):
     """Two windows with the state carried are one, and the masks hold over a window."""
@@ -71,14 +62,3 @@ def test_a_window_is_a_loop_over_its_steps(build, masked):
         torch.testing.assert_close(end, last)
     assert [tuple(output.shape) for output in raw] == [(6, 2, 5), (6, 2, 4)]
     assert torch.equal(last[0][0], raw[0][-1])
-
-
-@pytest.mark.parametrize(
-    ("units", "tied", "expected"),
-    [(740, False, 32_333_200), (740, True, 24_933_200), (1150, True, 53_830_000)],
-)
-def test_the_published_sizes(units, tied, expected):
-    """32M, 25M and 54M on the page, with word vectors as wide as the layers."""
-    values = {"backbone": "nas", "head": "softmax", "optimizer": "sgd", "loss": "cross_entropy"}
-    values |= {"backbone.units": units, "embedding.size": units}
-    assert count_parameters(resolve({**values, "head.tied": tied}), 10_000) == expected

@@ -102,63 +102,6 @@ def test_noise_comes_as_often_as_words_do():
     assert not found_V[[1, 3, 5]].any()
 
 
-def test_a_model_that_is_right_and_normalised_is_its_optimum(text):
-    """Targets drawn from the model itself: the expected gradient of its scores is 0, word by
-    word, and is not for one that is right only up to its normaliser."""
-    stream = torch.arange(60) % V
-    p_V = torch.randn(V, generator=torch.Generator().manual_seed(1)).softmax(0).double()
-    targets = torch.multinomial(
-        p_V, 100_000, replacement=True, generator=torch.Generator().manual_seed(2)
-    )
-    gradients = []
-    for shift in (0.0, 0.7):
-        bias_V = (p_V.log() + shift).requires_grad_()
-        mixture = Mixture(
-            vectors_NJE=torch.zeros(len(targets), 1, 1, dtype=torch.float64),
-            log_prior_NJ=None,
-            weight_VE=torch.zeros(V, 1, dtype=torch.float64),
-            bias_V=bias_V,
-        )
-        loss = Nce(NceConfig(noise=4), text(stream, V))
-        passed = Pass(features=None, mixture=mixture, state=())
-        mean = loss(passed, targets, mixture.weight_VE, Chance(Streams(1), 0)) / len(targets)
-        gradients.append(torch.autograd.grad(mean, bias_V)[0])
-    at_optimum, shifted = gradients
-    assert at_optimum.abs().max() < 0.005
-    assert at_optimum.sum().abs() < shifted.sum().abs() / 20
-
-
-def test_many_noise_words_give_the_gradient_of_cross_entropy(text):
-    """Mnih and Teh 2012, Eq. 11: as k grows, at any normalised model."""
-    stream = torch.arange(77) % V
-    log_p_V = torch.randn(V, generator=torch.Generator().manual_seed(4)).log_softmax(0).double()
-    bias_V = log_p_V.requires_grad_()
-    targets = torch.tensor([1, 1, 5])
-    mixture = Mixture(
-        vectors_NJE=torch.zeros(3, 1, 1, dtype=torch.float64),
-        log_prior_NJ=None,
-        weight_VE=torch.zeros(V, 1, dtype=torch.float64),
-        bias_V=bias_V,
-    )
-    loss = Nce(NceConfig(noise=200_000), text(stream, V))
-    passed = Pass(features=None, mixture=mixture, state=())
-    summed = loss(passed, targets, mixture.weight_VE, Chance(Streams(1), 0))
-    (actual,) = torch.autograd.grad(summed, bias_V)
-    expected = 3 * log_p_V.exp() - torch.bincount(targets, minlength=V)
-    torch.testing.assert_close(actual, expected.detach(), rtol=0, atol=0.02)
-
-
-def test_noise_is_drawn_anew_for_every_update_and_repeats(text):
-    mixture, _ = random_mixture()
-    loss = Nce(NceConfig(), text(torch.arange(33) % V, V))
-    targets, passed = torch.arange(N), Pass(features=None, mixture=mixture, state=())
-    first, again, other = (
-        loss(passed, targets, mixture.weight_VE, Chance(Streams(1), update)) for update in (0, 0, 1)
-    )
-    assert first == again
-    assert first != other
-
-
 def test_without_a_text_there_is_no_noise():
     values = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd", "loss": "nce"}
     assembly = assemble(resolve(values), V, "meta")

@@ -99,24 +99,3 @@ def test_raw_weights_come_back_from_an_evaluation_that_fails(start):
         assert not torch.equal(bowl.p, raw)
         raise KeyError
     assert torch.equal(bowl.p, raw)
-
-
-@pytest.mark.parametrize("cut", [1, 4, 5, 6, 9])
-def test_it_continues_to_the_same_bits(start, cut):
-    def run(bowl, optimizer, steps):
-        for step in steps:
-            if step == 4:
-                optimizer.epoch_ended(1, 1.0)
-                optimizer.epoch_ended(2, 2.0)
-            update(bowl, optimizer, 0.7 + 0.1 * step)
-
-    _, whole, optimizer = start(nonmono=0)
-    run(whole, optimizer, range(10))
-    _, first, before = start(nonmono=0)
-    run(first, before, range(cut))
-    _, second, after = start(nonmono=0)
-    second.load_state_dict(first.state_dict())
-    after.restore(*before.saved())
-    run(second, after, range(cut, 10))
-    assert torch.equal(whole.p, second.p)
-    assert torch.equal(averaged(whole, optimizer), averaged(second, after))

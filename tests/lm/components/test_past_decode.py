@@ -8,9 +8,8 @@ from torch.nn import functional as F
 
 from ablate.lm.components.regularizer.past_decode import past_nll
 from ablate.lm.model.fast.precision import products_in
-from ablate.lm.model.language_model import num_parameters
 from ablate.lm.model.mixture import log_probs
-from ablate.lm.testing.subject import ROWS, STEPS, VOCABULARY, WIDTH, SmallModel
+from ablate.lm.testing.subject import ROWS, STEPS, SmallModel
 
 WEIGHT = "regularizer.past_decode.weight"
 BIAS = "regularizer.past_decode.bias"
@@ -42,24 +41,6 @@ def test_a_certain_prediction_decodes_that_word_s_vector():
     torch.testing.assert_close(past_nll(p, past, E_VE, A_EE, a_E, c_V), expected)
 
 
-def test_the_gradient_through_the_prediction_by_differences():
-    past, own = torch.tensor([1, 6, 2]), [x.requires_grad_() for x in given()]
-    logits = drawn(3, V, seed=1).requires_grad_()
-
-    def loss(logits, *own):
-        return past_nll(logits.softmax(1), past, *own)
-
-    assert torch.autograd.gradcheck(loss, (logits, *own))
-
-
-def test_the_names_of_words_do_not_matter():
-    (E_VE, A_EE, a_E, c_V), past = given(), torch.tensor([1, 6, 2])
-    p = drawn(3, V).softmax(1)
-    order = torch.tensor([3, 0, 6, 1, 5, 2, 4])  # new number -> old number
-    renamed = past_nll(p[:, order], order.argsort()[past], E_VE[order], A_EE, a_E, c_V[order])
-    torch.testing.assert_close(renamed, past_nll(p, past, E_VE, A_EE, a_E, c_V))
-
-
 @pytest.mark.parametrize("head", ["softmax", "mos"])
 @pytest.mark.parametrize("bias", ["own", "output", "none"])
 def test_by_chunks_as_by_plain_autograd(head, bias, monkeypatch):
@@ -87,26 +68,6 @@ def test_by_chunks_as_by_plain_autograd(head, bias, monkeypatch):
     assert len(gradients[0]) == len(gradients[1])
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize(("bias", "more"), [("own", VOCABULARY), ("output", 0), ("none", 0)])
-def test_its_parameters_are_trained_and_not_counted(bias, more):
-    small, without = SmallModel({}, {WEIGHT: 0.1, BIAS: bias}), SmallModel({})
-    own = small.model.auxiliary.parameters()
-    assert sum(p.numel() for p in own) == WIDTH**2 + WIDTH + more
-    assert num_parameters(small.model) == num_parameters(without.model)
-    penalty_of(small).backward()
-    assert all(p.grad.abs().sum() > 0 for p in small.model.auxiliary.parameters())
-    everywhere = ("embedding.weight", "backbone.weight_ih_l0", "head.decoder.weight")
-    gradients = {name: p.grad for name, p in small.model.named_parameters()}
-    assert all(gradients[name].abs().sum() > 0 for name in everywhere)
-
-
-def test_the_model_starts_from_the_same_weights_without_it():
-    small, without = SmallModel({}, {WEIGHT: 0.1}), SmallModel({})
-    started = small.model.state_dict()
-    for name, weight in without.model.state_dict().items():
-        assert torch.equal(started[name], weight)
 
 
 def test_of_sentences_it_decodes_the_target_words_read():

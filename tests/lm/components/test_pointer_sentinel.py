@@ -10,13 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError
-from ablate.lm.components.evaluator.standard import Standard, StandardConfig
 from ablate.lm.components.loss import nce
 from ablate.lm.components.loss.adversarial import Adversarial, AdversarialConfig, adversarial_nll
 from ablate.lm.components.loss.guided_pointer import pointer_nll
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.ensemble import mean_mixture
 from ablate.lm.model.fast.tempered import augmented_plain, summed_augmented
 from ablate.lm.model.fast.tempered_gradient import Terms
@@ -29,8 +26,6 @@ from ablate.lm.model.mixture import (
     token_nll,
 )
 from ablate.lm.model.pointer import copied_targets
-from ablate.lm.training.evaluation import rows_nll
-from ablate.space import space
 
 V, LENGTH, ROWS = 7, 4, 2
 VALUES = {"head": "pointer_sentinel", "head.length": LENGTH, "head.bias_range": 0.3}
@@ -107,23 +102,6 @@ def test_windows_of_text_follow_each_other(model, windows):
     assert outputs.shape[:2] == read.shape
 
 
-def test_evaluation_is_the_same_however_it_is_cut(model, judged):
-    built, stream = model().eval(), ids_of(40, rows=1).flatten()
-    whole, cut = (judged(Standard(StandardConfig(window=w)), [built], stream) for w in (200, 3))
-    np.testing.assert_allclose(whole, cut, rtol=1e-10)
-    assert rows_nll(built, stream[:, None], 7) == pytest.approx(-whole.mean())
-
-
-@pytest.mark.parametrize("loss", [summed_nll, summed_nll_plain])
-def test_its_gradients_are_those_of_finite_differences(model, loss):
-    """With equal words in reach, and targets that were read and that were not."""
-    built = model()
-    ids = torch.tensor([[1, 1, 2, 1]]).t()
-    targets = torch.tensor([1, 5, 1, 2])
-    value = lambda *parameters: loss(run(built, ids).mixture, targets)  # noqa: E731
-    assert torch.autograd.gradcheck(value, tuple(built.head.parameters()))
-
-
 def test_a_word_never_met_and_out_of_reach_has_finite_gradients(build):
     """In float32, with probabilities that are 0: no logarithm of 0, and none of its gradient."""
     built = build(VALUES, vocabulary=V, dtype=torch.float32).model
@@ -163,16 +141,6 @@ def test_several_models_have_the_mean_of_their_probabilities(model):
     mixtures = [run(model(seed), ids).mixture for seed in (1, 2, 3)]
     expected = torch.stack([log_probs(mixture).exp() for mixture in mixtures]).mean(0)
     torch.testing.assert_close(log_probs(mean_mixture(mixtures)).exp(), expected)
-
-
-@pytest.mark.parametrize(("corpus", "words"), [("ptb", 10_000), ("wikitext-2", 33_278)])
-def test_the_recipe_has_the_size_of_the_formula(corpus, words):
-    """Printed are 21M and 51M."""
-    config = resolve(space.load("merity2017pointer").values(corpus))
-    h = 650
-    expected = 2 * words * h + words + 2 * (8 * h**2 + 8 * h) + h**2 + h + h
-    assert count_parameters(config, words) == expected
-    assert expected == {"ptb": 20_204_200, "wikitext-2": 50_488_878}[corpus]
 
 
 @pytest.fixture

@@ -41,28 +41,11 @@ def with_bias(dtype: torch.dtype = torch.float64):
     return model
 
 
-def test_one_softmax_has_logits_of_its_width_and_a_bias():
-    """Its log-probabilities have one more."""
-    model = with_bias()
-    assert ranked(model)["rank"] == WIDTH + 1
-    assert np.linalg.matrix_rank(matrix(model, "valid", 59)) == WIDTH + 2
-
-
 def test_a_model_in_float32_has_the_rank_of_its_weights():
     """Rounding of single products would make every matrix one of full rank."""
     model = with_bias(torch.float32)
     assert ranked(model)["rank"] == WIDTH + 1
     assert next(model.parameters()).dtype == torch.float32, "it is a copy that is read"
-
-
-def test_contexts_bound_it():
-    model = SmallModel({"head": "mos"}).model
-    assert ranked(model, contexts=5) == {"rank": 5, "num_contexts": 5}
-
-
-def test_an_ensemble_has_none():
-    model = SmallModel({}).model
-    assert ranked(model, model) == {}
 
 
 def test_a_plan_refuses_a_matrix_larger_than_memory(monkeypatch):

@@ -11,16 +11,14 @@ import torch
 from ablate.config.fields import identity_fields
 from ablate.errors import CombinationError, CorpusError
 from ablate.lm.components.evaluator.rerank import (
-    Judged,
     Rerank,
     RerankConfig,
-    best_weight,
     padded,
 )
 from ablate.lm.model.evaluator import Reading
 from ablate.lm.model.mixture import log_probs
 from ablate.lm.model.reading import sentence_log_probs
-from ablate.lm.parsing.bracketing import Brackets, count_brackets, total
+from ablate.lm.parsing.bracketing import count_brackets, total
 from ablate.lm.parsing.n_best import Candidate, written
 from ablate.lm.parsing.trees import Tree, linearised
 
@@ -114,18 +112,6 @@ def test_padded_trees_have_the_probability_that_each_has_alone(models, folder):
     np.testing.assert_allclose(sentence_log_probs(models, *rows), expected, rtol=1e-9)
 
 
-def test_it_repeats_and_leaves_the_models_alone(models, folder):
-    before = [{k: v.clone() for k, v in model.state_dict().items()} for model in models]
-    first, second = (
-        Rerank(RerankConfig()).metrics(Reading(models, Parsed(folder)), "rerank", "test")
-        for _ in range(2)
-    )
-    assert first == second
-    for model, values in zip(models, before, strict=True):
-        assert all(torch.equal(values[k], v) for k, v in model.state_dict().items())
-        assert all(p.grad is None and p.requires_grad for p in model.parameters())
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("number", [1, 2])
 def test_the_most_probable_tree_of_all_models_is_taken(models, folder, number):
@@ -171,20 +157,6 @@ def test_the_tuned_weight_is_the_best_of_validation(models, folder):
     assert tuned.metrics(Reading(models, text), "rerank", "test")["parser_weight"] == pytest.approx(
         actual["parser_weight"]
     )
-
-
-def test_a_weight_between_the_two_scores_is_found():
-    """The model errs on one sentence, the parser on the other; between them nobody does."""
-    right, wrong = Brackets(1, 1, 1), Brackets(0, 1, 1)
-    sentences = [
-        Judged(np.array([-1.0, -9.0]), np.array([-2.0, -1.0]), (right, wrong)),
-        Judged(np.array([-1.0, -1.1]), np.array([-9.0, -1.0]), (wrong, right)),
-    ]
-    weight = best_weight(sentences)
-    assert 0 < weight < 1
-    assert total(each.chosen(weight) for each in sentences) == Brackets(2, 2, 2)
-    assert total(each.chosen(0.0) for each in sentences) == Brackets(1, 2, 2)
-    assert total(each.chosen(1.0) for each in sentences) == Brackets(1, 2, 2)
 
 
 def test_files_are_checked_before_anything_trains(folder, tmp_path_factory):

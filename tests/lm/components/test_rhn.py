@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.config.streams import Streams
 from ablate.lm.components.backbone.rhn import window
-from ablate.lm.model.masks import OFF, Chance, Masks
-from ablate.lm.model.regularizer import Regularizer
+from ablate.lm.model.masks import OFF, Masks
 
 RHN = {"backbone": "rhn", "backbone.depth": 3, "backbone.initial_range": 0.8}
 
@@ -124,30 +122,3 @@ def test_a_window_by_kernels_is_that_of_float64(shape, num_masks, near):
         loss = (states * target.to(kind)).sum() + states[-1].square().sum()
         actual.append((states, *torch.autograd.grad(loss, [*inputs, *weights, *biases])))
     near(*actual, 1e-5)
-
-
-def test_b_t_starts_at_a_constant_and_the_rest_in_a_range(build):
-    values = {"backbone.units": 40, "backbone.initial_range": 0.04}
-    for name, parameter in build({**RHN, **values}).model.backbone.named_parameters():
-        drawn = parameter
-        if name.startswith("bias"):
-            assert (parameter[40:] == -2).all()
-            drawn = parameter[:40]
-        assert 0.8 * 0.04 < drawn.abs().max() <= 0.04
-
-
-def test_recurrent_matrices_are_transformed_by_name(build):
-    class Twice(Regularizer):
-        def weight(self, name, weight, chance):
-            names.append(name)
-            return 2 * weight
-
-    names = []
-    backbone = build(RHN).model.backbone
-    x, state = torch.randn(3, 2, 6).double(), (torch.randn(1, 2, 7).double(),)
-    doubled, _, _ = backbone(x, None, state, Masks((Twice(),), Chance(Streams(1), 0)))
-    with torch.no_grad():
-        for name in names:
-            backbone.get_parameter(name).mul_(2)
-    assert names == ["weight_hh_1", "weight_hh_2", "weight_hh_3"]
-    torch.testing.assert_close(doubled[0], backbone(x, None, state, OFF)[0][0])

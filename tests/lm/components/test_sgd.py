@@ -35,10 +35,6 @@ def test_the_rate_is_flat_and_then_divided(counting, expected):
     assert rates([1.0] * 6, flat_epochs=2, counting=counting) == expected
 
 
-def test_the_first_epoch_is_divided_if_none_is_flat():
-    assert rates([1.0] * 3, counting="tensorflow") == [4, 2, 1]
-
-
 VALUES = [5.0, 4.0, 4.0, 4.5, 4.2, 4.3]  # better in epochs 2 and 5
 
 
@@ -62,11 +58,6 @@ def test_perplexity_may_have_to_fall_by_a_certain_amount():
     values = [math.log(p) for p in (100, 100.5, 99.4, 98.5, 98.6, 97.5, 98.0, 90.0)]
     asked = rates(values, schedule="validation", least_fall=1.0, flat_epochs=2)
     assert asked == [8, 8, 8, 8, 4, 2, 2, 1]
-
-
-def test_the_rate_falls_with_the_root_of_the_epoch():
-    falling = rates([1.0] * 5, learning_rate=3.0, schedule="inverse_sqrt_epoch")
-    assert falling == [3 / e**0.5 for e in range(1, 6)]
 
 
 def test_rates_have_the_bits_of_recorded_trials():
@@ -111,22 +102,6 @@ def test_momentum_adds_the_gradients_up(settings, momentum):
         w = w - 0.1 * scale * v
         update(model, optimizer, scale)
         torch.testing.assert_close(model.weight.detach(), w, rtol=0, atol=1e-13)
-
-
-def test_a_steady_gradient_is_averaged_over_the_tokens_that_were_asked_for():
-    """1/(1 - mu) updates of 50 tokens each are the 5000 tokens."""
-    model = nn.Linear(1, 1, bias=False).double()
-    optimizer = Sgd(SgdConfig(learning_rate=1.0, momentum_tokens=5000), model)
-    optimizer.prepare(50)
-    moved = []
-    for _ in range(1600):
-        before = model.weight.item()
-        model.zero_grad()
-        model.weight.sum().backward()
-        optimizer.step()
-        moved.append(before - model.weight.item())
-    assert moved[0] == pytest.approx(1.0)
-    assert moved[-1] * 50 == pytest.approx(5000)
 
 
 def test_what_makes_no_sense_is_refused():

@@ -69,20 +69,6 @@ def test_it_is_the_equation(text):
     torch.testing.assert_close(raw[0][:, 0], torch.from_numpy(expected))
 
 
-@pytest.mark.parametrize("cut", range(1, 10))
-def test_a_word_may_be_cut_anywhere(cut):
-    backbone = built(num_layers=2, activation="tanh")
-    ids = torch.cat((ids_of("ab cd_ a bc"), ids_of("c  ab dd_bb")), 1)
-    x = torch.randn(11, 2, 4, dtype=torch.float64)
-    whole, _, after = backbone(x, ids, backbone.initial_state(2), OFF)
-    first, _, between = backbone(x[:cut], ids[:cut], backbone.initial_state(2), OFF)
-    second, _, last = backbone(x[cut:], ids[cut:], between, OFF)
-    for one, two, expected in zip(first, second, whole, strict=True):
-        torch.testing.assert_close(torch.cat((one, two)), expected)
-    for result, reference in zip(last, after, strict=True):
-        torch.testing.assert_close(result, reference)
-
-
 def window(dtype=torch.float64):
     generator = torch.Generator().manual_seed(7)
     shapes = ((7, 3, 5), (3, 5), (3, 5), (5, 5), (5, 5))
@@ -120,16 +106,6 @@ def test_one_mask_is_on_both_states_it_reads():
     matrices = (named[f"weight_{kind}_l0"] @ diagonal for kind in ("hh", "skip"))
     expected = by_hand(u, text, *matrices, np.tanh)
     torch.testing.assert_close(raw[0][:, 0], torch.from_numpy(expected))
-
-
-def test_a_fixed_skip_matrix_is_given_no_gradient():
-    backbone = built(skip_rate=0.0)
-    raw, _, _ = backbone(
-        torch.randn(5, 1, 4).double(), ids_of("ab cd"), backbone.initial_state(1), OFF
-    )
-    raw[0].sum().backward()
-    assert backbone.weight_skip_l0.grad is None
-    assert backbone.weight_hh_l0.grad.any()
 
 
 def test_a_text_of_words_is_refused_with_the_ways_out():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.errors import CombinationError
 from ablate.lm.model.mixture import log_probs
 
 
@@ -28,12 +27,6 @@ def test_it_is_a_softmax_of_the_output(build, make_features, tied, bias):
     )
 
 
-def test_the_decoder_starts_as_asked(build):
-    head = build({"head.initial_range": 0.03}).model.head
-    assert 0.028 < head.decoder.weight.abs().max() <= 0.03
-    assert not head.decoder.bias.any()
-
-
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_bias_starts_in_its_range_and_moves_no_other_draw(build, tied):
     values = {"head.tied": tied, "backbone.units": 6}
@@ -47,21 +40,3 @@ def test_the_bias_starts_in_its_range_and_moves_no_other_draw(build, tied):
     assert not plain.pop("head.decoder.bias").any()
     assert result.keys() == plain.keys()
     assert all(torch.equal(parameter, plain[name]) for name, parameter in result.items())
-
-
-HEADS = {"mlp": {}, "mos": {"head.experts": 2}, "doc": {"head.experts": [1, 1]}}
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_the_bias_of_every_other_head_does_too(build, head):
-    values = {"head": head, "head.bias_range": 0.03, **HEADS[head]}
-    bias = build(values, vocabulary=500).model.head.decoder.bias
-    assert 0.029 < bias.abs().max() <= 0.03
-
-
-def test_tying_unequal_widths_is_refused_with_the_ways_out(build):
-    with pytest.raises(CombinationError) as refusal:
-        build({"head.tied": True, "backbone.units": 7})
-    text = str(refusal.value)
-    for part in ("7 units", "embedding.size = 6", "backbone.last_units", "head.tied = false"):
-        assert part in text

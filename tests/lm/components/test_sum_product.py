@@ -9,9 +9,7 @@ import torch
 
 from ablate.lm.components.head.sum_product import network
 from ablate.lm.components.regularizer.non_negative import NonNegative, NonNegativeConfig
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.mixture import log_probs, summed_nll
-from ablate.space import space
 
 V, D = 7, 3
 VALUES = {
@@ -74,24 +72,6 @@ def test_it_starts_as_an_exponential(built):
     assert vectors.min() >= 0 and 1.5 < vectors.max() <= 2
 
 
-def test_gradients_are_those_of_finite_differences(built):
-    model, ids = built.model, ids_of(3, 1)
-    targets = ids_of(3, 1).flip(0).flatten()
-
-    def loss(*parameters):
-        named = dict(zip(("weight", "powers", "bias"), parameters, strict=True))
-        given = {f"head.{name}": value for name, value in named.items()}
-        arguments = (ids, model.initial_state(1))
-        passed = torch.func.functional_call(model, given, arguments)
-        return summed_nll(passed.mixture, targets)
-
-    head = model.head
-    parameters = [
-        p.detach().clone().requires_grad_() for p in (head.weight, head.powers, head.bias)
-    ]
-    assert torch.autograd.gradcheck(loss, parameters)
-
-
 def test_no_weight_falls_below_0(built):
     """Large steps take many there."""
     model, (clip,), below = built.model, built.regularizers, 0
@@ -122,13 +102,3 @@ def test_a_share_moves_negative_weights_alone_and_frozen_ones_not_at_all(built):
     weight.requires_grad_(False)
     NonNegative(NonNegativeConfig(share=1.0)).project(built.model)
     assert torch.equal(weight, moved) and weight.min() < 0
-
-
-@pytest.mark.parametrize(("n", "expected"), [(5, 5_110_000), (4, 4_110_000)])
-def test_the_published_size(n, expected):
-    """P of 1M, A of (n - 1)M, ten powers and one bias a word."""
-    from ablate.config.resolve import resolve
-
-    sizes = {"backbone.order": n, "backbone.units": 100 * (n - 1)}
-    values = {**space.load("cheng2014spn").values("ptb"), **sizes}
-    assert count_parameters(resolve(values), 10_000) == expected

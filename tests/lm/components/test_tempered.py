@@ -95,15 +95,6 @@ def test_the_search_ends_after_two_values_without_a_gain(model, monkeypatch):
     assert (len(seen), found) == (6, seen[3])
 
 
-def test_a_temperature_that_the_other_has_stays(model):
-    """Found in addition to it: at the best of all, less than a step is left to find."""
-    plain = reading_of(model, last=0.1)
-    value = plain.evaluators["tempered"].inverse_temperature(plain)
-    assert value < 0.9
-    warm = reading_of(model, standard=StandardConfig(temperature=1 / value), first=1.0)
-    assert warm.evaluators["tempered"].inverse_temperature(warm) == pytest.approx(1, abs=0.03)
-
-
 def test_the_test_text_and_validation_beyond_the_limit_never_move_it(model):
     values = []
     for changed in (None, "test", "valid"):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.resolve import resolve
 from ablate.errors import CombinationError, ConfigError
 from ablate.lm.components.backbone.topic_rnn import followed
-from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import OFF
 from ablate.lm.testing.subject import VOCABULARY, RandomText
 
@@ -63,15 +61,6 @@ def test_it_is_the_recurrence_of_its_docstring(model):
         torch.testing.assert_close(logits.view(7, 2, -1)[step], expected)
 
 
-def test_no_topic_depends_on_later_words(model):
-    ids = ids_of()
-    later = ids.clone()
-    later[4:] = (later[4:] + 1) % VOCABULARY
-    states = [model(x, model.initial_state(2)).features.output_TBH for x in (ids, later)]
-    assert torch.equal(states[0][:4], states[1][:4])
-    assert not torch.allclose(states[0][4:, :, H:], states[1][4:, :, H:])
-
-
 def test_topics_come_from_the_training_text_alone(model, build):
     text, other = RandomText(), build(VALUES, vocabulary=VOCABULARY).model
     for split in ("valid", "test"):
@@ -89,13 +78,6 @@ def test_topics_are_not_trained(model):
         "weight_ih_topics",
     }
     assert "backbone.log_topics_VK" in model.state_dict()
-
-
-def test_the_published_size():
-    """6.09M of the RNN, and 40 topics for each unit and each word: 6.50M."""
-    values = {"backbone": "topic_rnn", "embedding.size": 300, "head": "softmax", "optimizer": "sgd"}
-    config = resolve({**values, "head.bias": False})
-    assert count_parameters(config, 10_000) == 6_090_000 + 40 * (300 + 10_000)
 
 
 def test_what_cannot_be_is_refused(build):

@@ -29,22 +29,6 @@ def test_it_is_the_public_code(golden, fixed_chance, site):
             assert masked is vectors["x"]
 
 
-def test_a_mask_is_held_over_time_and_differs_by_row_layer_and_update():
-    regularizer = VariationalDropout(VariationalDropoutConfig(hidden=0.5))
-    ones = torch.ones(6, 2, 64)
-
-    def mask(site, update):
-        return Masks((regularizer,), Chance(Streams(7), update))(site, ones)
-
-    first = mask("hidden/1", 0)
-    assert torch.equal(first, first[:1].expand_as(first))
-    assert set(first.unique().tolist()) == {0.0, 2.0}
-    assert not torch.equal(first[0, 0], first[0, 1])
-    assert torch.equal(first, mask("hidden/1", 0))
-    assert not torch.equal(first, mask("hidden/2", 0))
-    assert not torch.equal(first, mask("hidden/1", 1))
-
-
 PLACE = "regularizer.variational_dropout"
 TIED = {f"{PLACE}.{site}": 0.5 for site in ("hidden", "output", "recurrent")} | {
     f"{PLACE}.tied": True
@@ -97,11 +81,6 @@ def test_a_tied_mask_is_the_one_on_the_layers_output(build, num_layers):
         site = "output" if layer == num_layers else f"hidden/{layer}"
         outside = Masks((regularizer,), Chance(Streams(7), 0))(site, ones)
         assert torch.equal(outside, locked_mask(regularizer, f"recurrent/{layer}").expand(6, 2, 64))
-
-
-def test_it_is_off_when_nothing_is_dropped():
-    assert VariationalDropoutConfig(tied=True, gate_masks="per_gate").off
-    assert not VariationalDropoutConfig(recurrent=0.1).off
 
 
 @pytest.mark.parametrize(

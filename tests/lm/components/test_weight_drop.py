@@ -23,18 +23,3 @@ def test_it_is_the_public_code(build, golden, fixed_chance):
         (output,), _, _ = backbone(vectors["x"], torch.zeros(6, 3), state, chosen)
         torch.testing.assert_close(output, vectors[expected], rtol=1e-5, atol=1e-6)
     assert chance.requested == {"weight_drop/weight_hh_l0": ((20, 5), 0.5)}
-
-
-def test_a_dropped_weight_is_given_no_gradient(build, golden, fixed_chance):
-    mask = golden("weight_drop")["mask"]
-    values = {"backbone.num_layers": 1, "backbone.units": 5, "embedding.size": 4}
-    backbone = build(values).model.backbone
-    masks = Masks(
-        (WeightDrop(WeightDropConfig(rate=0.5)),),
-        fixed_chance({"weight_drop/weight_hh_l0": mask}),
-    )
-    x = torch.randn(4, 2, 4).double()
-    raw, _, _ = backbone(x, torch.zeros(4, 2), backbone.initial_state(2), masks)
-    raw[0].sum().backward()
-    gradient = backbone.get_parameter("weight_hh_l0").grad
-    assert torch.equal(gradient != 0, mask != 0)

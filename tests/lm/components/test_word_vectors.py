@@ -50,8 +50,3 @@ def test_the_tolerance_says_which_directions_count():
     matrix = np.diag([1.0, 0.1, 1e-20])
     assert [basis(matrix, share).shape[1] for share in (None, 0.05, 0.5)] == [2, 2, 1]
     assert projection_residual(basis(np.eye(4)[:, :2]), basis(np.eye(4)[:, 2:])) == 1
-
-
-def test_an_ensemble_has_none():
-    model = SmallModel({}).model
-    assert measured(model, model) == {}

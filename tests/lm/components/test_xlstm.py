@@ -224,28 +224,6 @@ def test_masks_act_on_what_the_gates_of_slstm_read(build):
     torch.testing.assert_close(masked, raw)
 
 
-def test_parameters_start_as_described(build):
-    matrix, scalar = build({**BOTH, "backbone.units": 100}).model.backbone.layers
-    assert matrix.forget_bias.tolist() == [3, 6] and (matrix.skip == 1).all()
-    i, f, z, o = scalar.bias.view(2, 4, 50).unbind(1)
-    assert not i.any() and not z.any() and not o.any()
-    torch.testing.assert_close(f[1], torch.linspace(3, 6, 50).double())
-    exponential = build({**BOTH, "backbone.units": 100, "backbone.forget": "exp"}).model.backbone
-    for first, layer in zip((matrix, scalar), exponential.layers, strict=True):
-        for name, b in layer.named_parameters():  # equally much is forgotten at first
-            if name == "forget_bias":
-                torch.testing.assert_close(b.exp(), first.forget_bias.sigmoid())
-            elif name == "bias":
-                torch.testing.assert_close(b.view(2, 4, 50)[:, 1].exp(), f.sigmoid())
-    for weight, deviation in (
-        (matrix.up.weight, math.sqrt(2 / 500)),
-        (matrix.query.weight, math.sqrt(2 / 500)),
-        (scalar.weight_hh, math.sqrt(2 / 250)),
-        (matrix.down.weight, 2 / 2 / math.sqrt(100)),
-    ):
-        assert weight.std().item() == pytest.approx(deviation, rel=0.05)
-
-
 def test_all_layers_can_be_slstm():
     values = {"backbone.slstm_at": (1, 2), "backbone.convolution": 1, "backbone.heads": 1}
     check_technique("backbone", "xlstm", values={**values, "backbone.forget": "exp"})

@@ -47,11 +47,6 @@ def test_golden_lengths(golden):
     assert [next(lengths) for _ in range(200)] == golden["seq_lens"].tolist()
 
 
-def test_the_stream_is_not_copied():
-    stream = torch.arange(100, dtype=torch.int32)
-    assert batchify(stream, 7).data_ptr() == stream.data_ptr()
-
-
 @given(st.integers(4, 400), st.integers(1, 40))
 def test_rows_are_contiguous_pieces(num_tokens, rows):
     stream = torch.arange(num_tokens)
@@ -107,22 +102,11 @@ def test_zarembas_rows_are_spread_and_his_windows_whole(num_tokens, rows, window
     assert {(w.length, w.drawn) for w in cut_windows} == {(window, window)}
 
 
-def test_ptb_in_zarembas_windows():
-    """929,589 tokens in 20 rows of 35 steps: 1327 windows, the last row from 883,110."""
-    assert len(whole_windows(929_589 // 20, 35)) == 1327
-    assert spread(torch.arange(929_589), 20)[0, -1] == 883_110
-
-
 def test_variable_lengths_have_awds_distribution():
     lengths = drawn_lengths(np.random.default_rng(5), 70, variable=True, max_excess=3)
     drawn = np.array([next(lengths) for _ in range(20_000)])
     assert drawn.min() >= 5 and drawn.max() == 73
     assert math.isclose((drawn < 52).mean(), 0.05, abs_tol=0.01)
-
-
-def test_an_epochs_windows_are_a_function_of_the_seed():
-    cut = [window_lengths(np.random.default_rng(s), 5000, 70, True, 40) for s in (1, 1, 2)]
-    assert cut[0] == cut[1] != cut[2]
 
 
 @given(st.integers(2, 30), st.integers(1, 5), st.integers(0, 2**31))

@@ -15,11 +15,6 @@ from ablate.lm.sections import CorpusConfig
 LEVELS = ("word", "character", "byte", "bpe")
 
 
-def test_the_formula():
-    """8 equally likely tokens of 3 bits, two for every three bytes: 2 bits a byte."""
-    assert bits_per_byte(math.log(8), 20, 30) == pytest.approx(2)
-
-
 @pytest.mark.parametrize("level", LEVELS)
 def test_bytes_are_those_of_the_file_at_every_level(level, own, tmp_path):
     """Also spaces at the ends of lines, which tokens of words and letters do not stand for."""
@@ -96,12 +91,6 @@ def test_only_where_a_spelled_word_decides_does_a_digest_change(level, is_other,
 def test_a_text_that_was_changed_has_none(changed, own, tmp_path):
     corpus = open_corpus(CorpusConfig(name=str(own), eval_tokens=100, **changed), tmp_path)
     assert dict(corpus.num_bytes) == {} and corpus.bits_per_byte(1.0, "valid") is None
-
-
-def test_the_built_in_text_is_as_long_as_its_lines(tmp_path):
-    corpus = open_corpus(CorpusConfig(), tmp_path)
-    written = {s: bytes_of_tokens(t, corpus.vocabulary, "word") for s, t in corpus.splits.items()}
-    assert dict(corpus.num_bytes) == written
 
 
 def test_encodings_of_earlier_versions_take_the_bytes_from_the_text(own, tmp_path, monkeypatch):

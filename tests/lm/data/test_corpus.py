@@ -117,23 +117,9 @@ def test_a_random_slice_is_a_run_of_the_text_that_the_seed_draws(data):
     )
 
 
-def test_a_slice_as_long_as_the_text_is_the_text(data):
-    whole = open_corpus(TINY, data).splits["train"]
-    config = CorpusConfig(name="tiny", train_tokens=10**6, train_slice="random")
-    assert np.array_equal(open_corpus(config, data, 7).splits["train"], whole)
-
-
 def test_a_random_slice_of_no_length_is_refused(data):
     with pytest.raises(CorpusError, match=r"train_slice = 'random' .* corpus\.train_tokens"):
         corpus_digest(CorpusConfig(name="tiny", train_slice="random"), data)
-
-
-def test_characters(data, own):
-    corpus = open_corpus(CorpusConfig(name="tiny", level="character"), data)
-    assert corpus.level == "character"
-    lines = (own / "test.txt").read_text("utf-8").splitlines()
-    text = "".join(f"{' '.join(line.split())}\n" for line in lines)
-    assert corpus.text(corpus.splits["test"]) == text
 
 
 def test_the_digest_depends_on_text_and_options_but_not_on_places(data, own, tmp_path):
@@ -169,10 +155,6 @@ def test_the_floor_is_the_grammars_own_over_the_tokens_that_are_judged(tmp_path,
     assert open_corpus(CorpusConfig(level="character"), tmp_path).floor == {}
 
 
-def test_only_a_grammar_has_a_floor(data):
-    assert open_corpus(TINY, data).floor == {}
-
-
 def test_sizes_are_known_without_the_text(tmp_path):
     for name, lowercase, size in [
         ("ptb", False, 10_000),
@@ -186,21 +168,6 @@ def test_sizes_are_known_without_the_text(tmp_path):
 
 
 # --- what is not there, or not what it should be
-
-
-@pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
-def test_a_missing_corpus_names_the_way_out(name, tmp_path):
-    with pytest.raises(CorpusError, match=f"`ablate data get {name}`.*`--from DIR`"):
-        open_corpus(CorpusConfig(name=name), tmp_path)
-
-
-def test_a_name_that_is_none(tmp_path):
-    with pytest.raises(
-        CorpusError, match=r"unknown corpus 'wikitext2'\. Did you mean 'wikitext-2'"
-    ):
-        open_corpus(CorpusConfig(name="wikitext2"), tmp_path)
-    with pytest.raises(CorpusError, match=r"there is no .*absent/train\.txt"):
-        open_corpus(CorpusConfig(name=f"{tmp_path}/absent"), tmp_path)
 
 
 def test_text_that_is_not_utf8(own, tmp_path):
@@ -301,14 +268,6 @@ def test_a_bit_that_a_disk_has_changed_is_noticed(data, caplog, name):
     assert f"is damaged ({name} has changed)" in caplog.text
 
 
-def test_a_process_hashes_an_encoding_once(data, monkeypatch):
-    open_corpus(TINY, data)
-    as_new_process()
-    open_corpus(TINY, data)
-    monkeypatch.setattr(files, "sha256", lambda path: pytest.fail(f"{path} was hashed again"))
-    open_corpus(TINY, data)
-
-
 def test_a_text_that_its_disk_has_changed_is_not_encoded(own, tmp_path, monkeypatch):
     """Its hash is remembered with its times, so it seems to be the text that it was."""
     monkeypatch.setattr(texts, "FRESH_NS", -1)
@@ -320,31 +279,6 @@ def test_a_text_that_its_disk_has_changed_is_not_encoded(own, tmp_path, monkeypa
         open_corpus(config, tmp_path)
     with pytest.raises(CorpusError, match="its disk has changed it"):
         sources.verify(str(own), tmp_path)
-
-
-@pytest.mark.parametrize(
-    "seal", ["[]", "{}", '{"stamps": {}, "sha256": {}}', '{"stamps": 1, "sha256": null}']
-)
-def test_a_seal_that_says_nothing_is_damage(data, seal, caplog):
-    open_corpus(TINY, data)
-    (encoding_of(data) / "seal.json").write_text(seal)
-    open_corpus(TINY, data)
-    assert "is damaged" in caplog.text
-
-
-def test_an_encoding_under_another_name_is_damage(data, caplog):
-    open_corpus(TINY, data)
-    lower = CorpusConfig(name="tiny", lowercase=True)
-    shutil.copytree(encoding_of(data), data / "encoded" / corpus_digest(lower))
-    assert open_corpus(lower, data).num_words == 54
-    assert "is damaged" in caplog.text
-
-
-def test_a_copied_encoding_needs_no_text(data, tmp_path, caplog):
-    before = open_corpus(TINY, data)
-    copy = tmp_path / "elsewhere"
-    shutil.copytree(data / "encoded", copy / "encoded")
-    assert same_tokens(open_corpus(TINY, copy), before) and not caplog.text
 
 
 # --- disks
@@ -404,23 +338,6 @@ def run(script, *arguments):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error", "-c", script, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-
-
-@pytest.mark.slow
-def test_processes_that_open_at_once_share_one_encoding(own, tmp_path):
-    prepare = "print('ready', flush=True)\nwhile not encoded.Path(sys.argv[3]).exists(): pass"
-    report = (
-        "print(corpus.digest, corpus.splits['train'].sum(), (corpus._encoded.folder / "
-        "'tokens.arrow').stat().st_ino, 'torch' in sys.modules)"
-    )
-    script = OPEN.format(prepare=prepare) + report
-    started = [run(script, own, tmp_path, tmp_path / "go") for _ in range(3)]
-    for process in started:
-        assert process.stdout.readline() == "ready\n"
-    (tmp_path / "go").touch()
-    reports = {process.communicate(timeout=60)[0] for process in started}
-    assert len(reports) == 1 and reports.pop().endswith("False\n")
-    assert not list((tmp_path / "encoded").glob("*.partial"))
 
 
 @pytest.mark.parametrize("locks", [True, False])
@@ -483,14 +400,6 @@ def test_published_token_counts_and_vocabularies(real_data, name):
     assert corpus.num_words == len(corpus.vocabulary) == published.vocabulary["word", False]
     trained = np.unique(corpus.splits["train"])
     assert len(trained) == corpus.num_words  # every word of valid and test occurs in train
-
-
-@pytest.mark.parametrize("name", ["ptb", "wikitext-2"])
-def test_lower_cased_vocabularies(real_data, name):
-    config = CorpusConfig(name=name, lowercase=True)
-    expected = {"ptb": 10_000, "wikitext-2": 28_912}[name]
-    assert open_corpus(config, real_data).num_words == expected
-    assert source_of(config, real_data).vocabulary()[0] == expected
 
 
 def test_characters_of_ptb_are_mikolovs(real_data):

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from ablate.errors import CorpusError
@@ -44,10 +43,6 @@ def test_characters_with_single_spaces_between_words():
     assert named["train"] == [*"the cat sat", "<eos>", "<eos>", *"The cat ran _", "<eos>"]
     assert vocabulary[:5] == ["t", "h", "e", " ", "c"]
     assert "_" in vocabulary and " " in vocabulary  # the space is never taken for a "_"
-
-
-def test_tokens_are_32_bit():
-    assert encode(TEXTS, CorpusConfig()).splits["test"].dtype == np.int32
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])

@@ -12,12 +12,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ablate.errors import CorpusError, MissingDependency
+from ablate.errors import MissingDependency
 from ablate.lm.data import from_bytes
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.data.from_bytes import LETTERS, bytes_of, encode_byte_pairs, encode_bytes, tokens_of
 from ablate.lm.data.published import SPLITS
-from ablate.lm.data.texts import FolderText
 from ablate.lm.sections import CorpusConfig
 from ablate.store.store import Store
 from ablate.trial.travel import receive, send
@@ -85,11 +84,6 @@ def test_tokens_restore_every_byte_of_a_text(encode):
         assert restored(found, split) == text.encode()
         assert found.splits[split].dtype == np.int32
         assert (found.splits[split] == 10).sum() == text.count("\n"), "one token ends a line"
-
-
-def test_bytes_are_numbered_by_their_values():
-    assert encode_bytes(lines_of(HARD)).splits["valid"].tolist() == [*HARD["valid"].encode()]
-    assert all(bytes_of(token) == bytes([n]) for n, token in enumerate(from_bytes.BYTE_TOKENS))
 
 
 @pytest.mark.parametrize("num", [12, 500])
@@ -171,29 +165,6 @@ def test_without_the_package_the_error_names_the_extra(tmp_path, own, monkeypatc
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(MissingDependency, match=r"tokenizers.*pip install .*\[lm\]"):
         open_corpus(CorpusConfig(name=str(own), level="bpe"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [(b"\n \n", "test split is empty"), (b"a\n\xff\n", "line 2 of the test split is not UTF-8")],
-)
-@pytest.mark.parametrize("level", ["byte", "bpe"])
-def test_what_is_no_text_is_refused(level, text, message, tmp_path, own):
-    (own / "test.txt").write_bytes(text)
-    with pytest.raises(CorpusError, match=message):
-        open_corpus(CorpusConfig(name=str(own), level=level), tmp_path)
-
-
-@pytest.mark.parametrize("changed", [{"lowercase": True}, {"min_count": 2}])
-def test_bytes_of_another_text_are_refused(changed, own):
-    with pytest.raises(CorpusError, match="'byte' stand for its own bytes"):
-        corpus_digest(CorpusConfig(name=str(own), level="byte", **changed))
-
-
-def test_the_bytes_of_a_file_are_read_as_they_are(tmp_path):
-    for split in SPLITS:
-        (tmp_path / f"{split}.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc")
-    assert [*FolderText(tmp_path, None).raw("test")] == [b"\xef\xbb\xbfa\r\n", b"b\rc"]
 
 
 def test_encoded_texts_travel_each_to_a_folder_of_its_own(tmp_path, own, monkeypatch):

@@ -103,12 +103,6 @@ def test_a_split_that_was_given_stays_under_its_usual_names(tmp_path, data, name
     assert read(data) == [["line 0"], ["line 1"], ["line 2"]]
 
 
-def test_a_split_may_be_given_in_parts(tmp_path, data):
-    names = ("train-0-of-2.jsonl", "train-1-of-2.jsonl", "dev.jsonl", "test.jsonl")
-    own.add("mine", folder_of(tmp_path, *names), data)
-    assert read(data) == [["line 0", "line 1"], ["line 2"], ["line 3"]]
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -181,9 +175,3 @@ def test_what_cannot_be_split_or_read_is_named(tmp_path, data, name, content, op
 def test_a_name_that_means_something_else_is_refused(text, data, name):
     with pytest.raises(ConfigError, match=r"corpus of ablate's|letters, digits"):
         own.add(name, text, data)
-
-
-def test_an_unknown_corpus_names_the_imported_ones_and_the_way_out(text, data):
-    own.add("mine", text, data)
-    with pytest.raises(CorpusError, match=r"Did you mean 'mine'.*`ablate data add mein FILE`"):
-        open_corpus(CorpusConfig(name="mein"), data)

@@ -2,7 +2,6 @@ import gzip
 import http.server
 import io
 import shutil
-import socket
 import threading
 import time
 import zipfile
@@ -121,16 +120,6 @@ def test_a_failed_download_leaves_nothing_and_says_what_to_do(
     assert names_in(tmp_path / "data") == []
 
 
-def test_no_server_at_all(tiny, tmp_path, monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        home = f"http://127.0.0.1:{free.getsockname()[1]}"
-        monkeypatch.setitem(PUBLISHED, "tiny", replace(tiny, home=home))
-        monkeypatch.setenv("no_proxy", "127.0.0.1")
-        with pytest.raises(CorpusError, match=r"cannot fetch .* --from DIR"):
-            sources.get("tiny", tmp_path)
-
-
 @pytest.mark.parametrize("pattern", ["{}.txt", "tiny.{}.txt", "tiny/{}.txt", "data/tiny.{}.txt"])
 def test_files_are_taken_under_their_usual_names(tiny, own, tmp_path, pattern):
     folder = tmp_path / "folder"
@@ -143,13 +132,6 @@ def test_files_are_taken_under_their_usual_names(tiny, own, tmp_path, pattern):
     assert len(sources.verify("tiny", tmp_path / "data")) == 3
 
 
-def test_the_file_with_the_right_hash_is_taken_among_several(tiny, own, tmp_path):
-    for split in SPLITS:
-        (own / f"tiny.{split}.txt").write_text("another corpus's")
-    sources.get("tiny", tmp_path / "data", from_dir=own)
-    assert len(sources.verify("tiny", tmp_path / "data")) == 3
-
-
 def test_a_wrong_file_is_refused_with_both_hashes(tiny, own, tmp_path):
     (own / "valid.txt").write_text("something else")
     with pytest.raises(CorpusError) as caught:
@@ -158,19 +140,6 @@ def test_a_wrong_file_is_refused_with_both_hashes(tiny, own, tmp_path):
     assert str(own / "valid.txt") in text and tiny.sha256["valid"] in text
     assert sources.sha256(own / "valid.txt") in text and "ablate data get tiny" in text
     assert names_in(tmp_path / "data") == ["tiny/tiny.train.txt"]
-
-
-def test_a_folder_without_the_files_is_told_which_names_were_looked_for(tiny, tmp_path):
-    with pytest.raises(CorpusError, match=r"has no train text of tiny.*tiny\.train\.txt"):
-        sources.get("tiny", tmp_path / "data", from_dir=tmp_path)
-
-
-def test_what_needs_no_getting(own, tmp_path):
-    assert sources.get("grammar", tmp_path) == {}
-    with pytest.raises(CorpusError, match="nothing to get"):
-        sources.get(f"folder:{own}", tmp_path)
-    with pytest.raises(CorpusError, match=r"unknown corpus 'ptbb'\. Did you mean 'ptb'"):
-        sources.get("ptbb", tmp_path)
 
 
 def test_verify_names_the_file_that_is_missing_or_wrong(tiny, own, tmp_path):
@@ -201,26 +170,6 @@ def test_the_listing_tells_the_state_of_each(tiny, own, tmp_path, monkeypatch):
     assert states()["tiny"] == "ready"
     (tmp_path / "tiny/tiny.valid.txt").unlink()
     assert states()["tiny"] == "damaged"
-
-
-def test_a_folder_that_cannot_be_written(tiny, own, tmp_path):
-    (tmp_path / "data").write_text("a file, not a folder")
-    with pytest.raises(CorpusError, match="cannot write to"):
-        sources.get("tiny", tmp_path / "data", from_dir=own)
-
-
-def test_a_full_disk(tiny, own, tmp_path, monkeypatch):
-    class FullDisk(io.FileIO):
-        def write(self, _):
-            raise OSError(28, "No space left on device")
-
-    def open_file(path, mode, **how):
-        return FullDisk(path, mode, **how) if mode == "xb" else open(path, mode, **how)
-
-    monkeypatch.setattr(files, "open", open_file, raising=False)
-    with pytest.raises(CorpusError, match="No space left"):
-        sources.get("tiny", tmp_path, from_dir=own)
-    assert not (tmp_path / "tiny/tiny.train.txt").exists()
 
 
 def test_a_disk_that_is_full_when_the_last_bytes_are_written(tiny, own, tmp_path, monkeypatch):

@@ -102,12 +102,3 @@ def test_sources_end_at_their_own_limit():
     ended = written(models(1), batch, search(2, never=(EOS,)), lengths)
     assert [len(one.tokens) for one in ended] == lengths
     assert not any(one.finished for one in ended)
-
-
-def test_a_sentence_is_written_as_it_is_alone():
-    members = models(1)
-    together = found(members, search(3, 1.0))
-    for row in range(ROWS):
-        batch = source_batch(sources(), torch.tensor([row]), "cpu")
-        alone = written(members, batch, search(3, 1.0), [LONGEST])[0]
-        assert alone.tokens == together[row].tokens

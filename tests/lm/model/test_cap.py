@@ -11,7 +11,7 @@ from ablate.lm.components.regularizer.fraternal_dropout import logits_difference
 from ablate.lm.model.ensemble import mean_mixture
 from ablate.lm.model.fast import mixture_gradient
 from ablate.lm.model.flow import Mixture
-from ablate.lm.model.mixture import log_probs, summed_nll, tempered, token_nll
+from ablate.lm.model.mixture import summed_nll, token_nll
 
 CAP = 1.5
 N, V, E = 13, 29, 5
@@ -68,22 +68,6 @@ def test_loss_and_gradients_are_those_of_the_formula(monkeypatch, experts, dtype
         assert abs(uncapped - actual) > 0.1  # the cap matters here
 
 
-def test_numerical_gradients_agree():
-    own, targets = leaves(1)[:3], torch.arange(N) % V
-
-    def loss(*tensors):
-        return summed_nll(mixture_of(*tensors, None), targets)
-
-    assert torch.autograd.gradcheck(loss, own)
-
-
-@pytest.mark.parametrize("heat", [1.0, 0.7])
-def test_a_temperature_divides_the_capped_logits(heat):
-    own = leaves(2)
-    actual = log_probs(tempered(mixture_of(*own), heat))
-    torch.testing.assert_close(actual, log_probs_by_hand(*own, heat=heat))
-
-
 def test_sampled_and_compared_logits_are_capped():
     first, second = leaves(1), leaves(1)
     words = torch.arange(V)[None]
@@ -93,26 +77,6 @@ def test_sampled_and_compared_logits_are_capped():
     other = CAP * torch.tanh((second[0][:, 0] @ first[1].t() + first[2]) / CAP)
     pair = mixture_of(*first), mixture_of(second[0], first[1], first[2], None)
     torch.testing.assert_close(logits_difference(*pair), (z - other).square().mean())
-
-
-HEADS = {
-    "softmax": {},
-    "mlp": {"head.units": 8},
-    "mos": {"head.experts": 2},
-    "doc": {"head.experts": [1, 1]},
-    "pointer_sentinel": {},
-}
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_every_softmax_head_has_one(build, head):
-    values = {"head": head, "head.logit_cap": CAP, **HEADS[head]}
-    model = build(values).model
-    ids = torch.zeros(3, 2, dtype=torch.long)
-    assert model(ids, model.initial_state(2)).mixture.cap == CAP
-    del values["head.logit_cap"]
-    model = build(values).model
-    assert model(ids, model.initial_state(2)).mixture.cap is None
 
 
 @pytest.mark.parametrize(

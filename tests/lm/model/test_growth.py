@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 
 from ablate.config.resolve import resolve
 from ablate.lm.components.optimizer.adamw import AdamW, AdamwConfig
@@ -62,12 +61,6 @@ def test_bytes_and_units_of_one_number_are_told_apart():
     assert names_of(model, matrices_between(model)) == HIDDEN
 
 
-def test_a_tied_matrix_is_a_table():
-    model = square(**{"head.tied": True})
-    tables = names_of(model, growth_of(model).tables)
-    assert tables == TABLES - {"head.decoder.weight"} and "embedding.weight" in tables
-
-
 def test_optimizers_tell_tables_from_matrices():
     model = square()
     config = AdamwConfig(decayed="hidden", weight_decay=0.3)
@@ -105,14 +98,6 @@ def test_a_gate_over_finished_models():
     tables = {"gate.embedding.weight", "gate.output.weight", "gate.output.bias"}
     assert names_of(model, growth.tables) == tables
     assert names_of(model, growth.hidden) == {"gate.memory.weight_ih", "gate.memory.weight_hh"}
-
-
-def test_a_module_that_is_no_model_has_no_words():
-    part = torch.nn.Linear(7, BYTES)
-    part.positions = torch.nn.Parameter(torch.zeros(5, 7))
-    assert matrices_between(part) == {part.weight, part.positions}
-    part.looked_up = part.positions.numel()
-    assert matrices_between(part) == {part.weight}
 
 
 def test_without_a_wider_model_every_dimension_but_those_of_words_counts_as_one_that_grows(

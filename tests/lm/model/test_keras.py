@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ablate.config.streams import Streams
 from ablate.errors import CombinationError
 
 KERAS = {"backbone.initialization": "keras"}
@@ -65,30 +64,6 @@ def test_the_dual_layer_is_one_kernel_over_word_and_state(build):
     for weight_DI in (bridge.weight_e, bridge.weight_h):
         assert fills(weight_DI.detach(), 40 + 30, 60)
     assert not bridge.bias.any()
-
-
-@pytest.mark.parametrize("backbone", ["lstm", "mogrifier"])
-def test_each_parameter_has_a_stream_of_its_own_and_seeds_differ(build, backbone):
-    def of_seed(seed):
-        values = {**KERAS, "backbone": backbone}
-        return dict(build(values, seed=seed).model.backbone.named_parameters())
-
-    once, again, other = of_seed(1), of_seed(1), of_seed(2)
-    for name, parameter in once.items():
-        assert torch.equal(parameter, again[name])
-        assert torch.equal(parameter, other[name]) == ("bias" in name)
-
-
-@pytest.mark.parametrize("backbone", ["lstm", "mogrifier"])
-def test_unless_asked_for_nothing_starts_otherwise(build, backbone):
-    """The draws of before, written out."""
-    named = started(build, {"backbone": backbone})
-    for name, parameter in named.items():
-        bound = UNITS[int(name[-1])] ** -0.5
-        generator = Streams(1).generator(f"init/backbone.{name}")
-        expected = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
-        zero = name.startswith("mogrifier_bias")
-        assert torch.equal(parameter, torch.zeros_like(expected) if zero else expected), name
 
 
 @pytest.mark.parametrize(

@@ -122,25 +122,6 @@ def test_distribution_sums_to_one_and_agrees_with_log_probs(order):
         )
 
 
-def test_a_history_is_reset_at_the_end_of_a_sentence():
-    model = fit(draw_ids(5, 400), 7, EOS)
-    np.testing.assert_array_equal(distribution(model, [3, 1, EOS]), distribution(model, []))
-    np.testing.assert_array_equal(distribution(model, [3, EOS, 2]), distribution(model, [2]))
-
-
-def test_the_first_token_is_scored_only_on_request():
-    model = fit(draw_ids(5, 400), 7, EOS)
-    every = model.log_probs([1, 2, EOS, 4], first=True)
-    np.testing.assert_array_equal(every[1:], model.log_probs([1, 2, EOS, 4]))
-    assert every[0] == pytest.approx(math.log(distribution(model, [])[1]))
-
-
-def test_sentences_shorter_than_the_order():
-    model = fit([1, EOS, 2, EOS, 1, EOS], 3, EOS)
-    assert distribution(model, [1]).sum() == pytest.approx(1)
-    assert distribution(model, [1, 1, 1, 1, 1]).sum() == pytest.approx(1)
-
-
 def test_refuses_what_it_cannot_count():
     with pytest.raises(CorpusError, match="at least one token"):
         fit([], 3, EOS)
@@ -190,12 +171,6 @@ def test_tuned_weights_are_the_best_ones(useless):
             tried = np.array([first, second, max(1 - first - second, 0.0)])
             assert best >= interpolated(log_probs, tried).mean() - 1e-9
     assert (weights[1] < 1e-3) == useless
-
-
-def test_one_model_alone_has_all_the_weight():
-    log_probs = np.log([[0.5, 0.25]])
-    np.testing.assert_array_equal(tuned_weights(log_probs), [1.0])
-    np.testing.assert_allclose(interpolated(log_probs, np.ones(1)), log_probs[0])
 
 
 @pytest.mark.slow

@@ -74,13 +74,6 @@ def test_the_kernel_multiplies_what_mkl_does_not(library, monkeypatch):
 
 
 @both_ways
-def test_what_multiplies_is_said(library):
-    theirs = {"onednn": "oneDNN", "mkl": "MKL", "torch": "torch"}[library]
-    ours = "our kernel, and " if usable(drawn(1)) else ""
-    assert products.multipliers().startswith(ours + theirs)
-
-
-@both_ways
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_sum_of_products_is_that_of_float64_and_lies_in_a_row(library, width):
     dtype, close = torch.float32, 1e-4

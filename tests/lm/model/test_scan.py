@@ -39,13 +39,6 @@ def test_it_is_the_loop(dtype, num_steps):
             torch.testing.assert_close(ours, loop, **CLOSE)
 
 
-def test_the_loop_is_the_formula():
-    a, b, h = (x.detach() for x in window(torch.complex128, 3, (3, ROWS)))
-    first = a[0] * h + b[0]
-    third = a[2] * (a[1] * first + b[1]) + b[2]
-    torch.testing.assert_close(scan_plain(a, b, h)[2], third)
-
-
 @pytest.mark.parametrize("length", [1, 3, 10, 64, 100])
 def test_the_length_of_chunks_changes_nothing(length):
     a, b, h = (x.detach() for x in window(torch.float64, 65, (65, ROWS)))
@@ -56,14 +49,6 @@ def test_the_length_of_chunks_changes_nothing(length):
 @pytest.mark.parametrize("steps", [1, 5])
 def test_its_gradients_are_those_of_finite_differences(dtype, steps):
     torch.autograd.gradcheck(scan, window(dtype, 5, (steps, 1), rows=2, units=2))
-
-
-@pytest.mark.usefixtures("both_ways")
-def test_two_windows_are_one():
-    a, b, h = (x.detach() for x in window(torch.complex64, 9, (9, ROWS)))
-    first = scan(a[:4], b[:4], h)
-    both = torch.cat((first, scan(a[4:], b[4:], first[-1])))
-    torch.testing.assert_close(both, scan(a, b, h), **CLOSE)
 
 
 @pytest.mark.usefixtures("both_ways")

@@ -116,14 +116,3 @@ def test_what_another_arm_may_need_is_not_refused():
         assert count_parameters(config, 23) > 0
     recorded = config_of("feed_forward", **{"weight_drop.rate": 0.25})
     assert assemble(recorded, 23).model.backbone is not None
-
-
-def test_below_a_gate_that_trains_alone_no_mask_acts():
-    own = {"gate": "iog", "gate.units": 2, "training.only_gate": True, "backbone": "feed_forward"}
-    own |= {"optimizer": "sgd", "head": "softmax", "regularizer.weight_drop.rate": 0.5}
-    assert count_parameters(resolve(own), 23) > 0
-
-
-def test_a_backbone_that_does_not_say_is_left_alone(monkeypatch):
-    monkeypatch.setattr(registry.get("backbone", "feed_forward").build, "sites", None)
-    assert count_parameters(config_of("feed_forward", **{"weight_drop.rate": 0.25}), 23) > 0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import pytest
 import torch
 
 from ablate.lm.model import topics
@@ -35,21 +32,6 @@ def test_it_finds_the_groups_of_words_that_made_a_text():
     assert all(len(set(group.tolist())) == 1 for group in groups), "the words of a topic together"
     assert len(set(groups[:, 0].tolist())) == TOPICS, "and apart from those of others"
     assert found_VK[1 : 1 + TOPICS * OF_TOPIC].max(1).values.min() > 0.8
-
-
-def test_what_it_gives_are_distributions_and_an_unknown_word_is_of_all_topics():
-    found_VK = word_topics(text_of_topics(), V, EOS, LDA)
-    torch.testing.assert_close(found_VK.sum(1), torch.ones(V, dtype=torch.float64))
-    for word in (EOS, V - 1):
-        assert found_VK[word].tolist() == pytest.approx([1 / TOPICS] * TOPICS)
-
-
-def test_it_repeats_and_depends_on_its_seed():
-    tokens = text_of_topics()
-    first = word_topics(tokens, V, EOS, LDA)
-    topics._estimated.cache_clear()
-    assert torch.equal(word_topics(tokens, V, EOS, LDA), first)
-    assert not torch.equal(word_topics(tokens, V, EOS, dataclasses.replace(LDA, seed=2)), first)
 
 
 def test_the_same_text_is_estimated_once(monkeypatch):

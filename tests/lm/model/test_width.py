@@ -77,14 +77,6 @@ def test_rates_of_gradients_are_those_of_the_papers_table_8():
     assert by_shape[4 * WIDTH, WIDTH] == 1 and by_shape[4 * WIDTH,] == 1 / SHARE
 
 
-@pytest.mark.parametrize(("optimizer", "share"), [("adam", SHARE), ("sgd", 1.0)])
-def test_matrices_of_an_encoders_directions_are_hidden_though_half_as_wide(optimizer, share):
-    values = {"optimizer": optimizer, "training.base_width": BASE}
-    encoder = SmallModel({}, values, pairs=True).model.encoder
-    widths = {p.shape[1]: p.width_scale for p in encoder.parameters() if p.dim() == 2}
-    assert widths == {WIDTH: share, WIDTH // 2: share}
-
-
 def repeated(small_tensor, like):
     """Every unit as several equal ones."""
     times = [wide // narrow for wide, narrow in zip(like.shape, small_tensor.shape, strict=True)]
@@ -119,22 +111,6 @@ def test_a_model_of_equal_units_trains_as_the_narrow_one_of_which_it_is_made(tie
             each.step(0.01)
     assert losses[0][0] - losses[-1][0] > 0.1
     assert [one for one, _ in losses] == pytest.approx([other for _, other in losses], rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("values", "matrices", "biases"),
-    [
-        ({"backbone.initial_range": 0.2}, SHARE**0.5, 1.0),
-        ({}, 1.0, SHARE**-0.5),  # both within 1/sqrt(units), which is right for matrices
-        ({"backbone.initialization": "keras"}, 1.0, 1.0),
-    ],
-)
-def test_initial_weights(values, matrices, biases):
-    scaled, plain = (dict(small(values, base).model.named_parameters()) for base in (BASE, None))
-    for name, parameter in scaled.items():
-        of_layer = biases if name.startswith("backbone.bias") else 1.0
-        share = matrices if name in HIDDEN else of_layer
-        torch.testing.assert_close(parameter, plain[name] * share, msg=name)
 
 
 NARROW, WIDE, SEEDS = 16, 64, 8
@@ -182,20 +158,6 @@ def test_first_values_are_those_of_the_base_width(backbone, values):
         assert wide[name] == pytest.approx(base[name] * expected, rel=0.25), name
 
 
-def test_thin_matrices_start_as_the_papers_output_weights():
-    """By s, of which 1/sqrt(units) is the half: a mixture's prior, and factors of rank 3."""
-    chosen, rank = {"backbone": "mogrifier", "head": "mos"}, {"backbone.rank": 3}
-    scaled, plain = (
-        dict(small(rank, base, chosen).model.named_parameters()) for base in (BASE, None)
-    )
-    thin = [name for name, p in plain.items() if p.shape == (3, WIDTH)]
-    assert len(thin) >= 2
-    for name in ("head.prior.weight", *thin):
-        torch.testing.assert_close(scaled[name], plain[name] * SHARE**0.5, msg=name)
-    for name, share in (("head.latent_0.weight", 1.0), ("head.latent_0.bias", SHARE**-0.5)):
-        torch.testing.assert_close(scaled[name], plain[name] * share, msg=name)
-
-
 @pytest.mark.parametrize("head", ["softmax", "mos", "doc"])
 def test_logits_are_scaled_before_their_bias(head):
     chosen = {"head": head, "backbone": "lstm"}
@@ -217,27 +179,6 @@ def test_at_the_base_width_nothing_changes():
             optimizer.step()
     for name, parameter in theirs.model.named_parameters():
         assert torch.equal(parameter, ours.model.get_parameter(name)), name
-
-
-def test_a_thin_factor_has_inputs_that_do_not_grow():
-    model = small({"backbone.rank": 3}, chosen={"backbone": "mogrifier"}).model
-    shapes = {tuple(p.shape): getattr(p, "width_scale", 1.0) for p in model.backbone.parameters()}
-    assert shapes[WIDTH, 3] == 1.0 and shapes[3, WIDTH] == SHARE
-
-
-def test_a_thin_matrix_beside_muon_has_adamws_rate():
-    model = small({"optimizer": "muon"}, chosen={"head": "mos", "backbone": "lstm"}).model
-    assert model.head.prior.weight.width_scale == SHARE
-    assert model.head.latent_0.weight.width_scale == 1
-
-
-def test_blocks_by_head_have_the_rate_of_their_inputs():
-    """Whose number is that of a head's units, which grow as the layer does."""
-    chosen, layers = {"backbone": "xlstm"}, {"backbone.num_layers": 2, "backbone.slstm_at": [2]}
-    model = small(layers, chosen=chosen).model
-    blocks = {n: p.width_scale for n, p in model.backbone.named_parameters() if p.dim() == 3
-              and "convolution" not in n}  # fmt: skip
-    assert len(blocks) == 6 and set(blocks.values()) == {SHARE}
 
 
 def test_a_model_that_no_known_field_widens_is_refused(monkeypatch):

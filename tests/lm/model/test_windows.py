@@ -123,18 +123,6 @@ def test_what_has_no_meaning_is_refused(why):
         count_parameters(config_of(**values), 23)
 
 
-def test_the_evaluator_that_is_there_without_being_named_has_its_window_too():
-    values = {name: value for name, value in LEARNED.items() if "evaluator" not in name}
-    with pytest.raises(CombinationError, match=r"evaluator\.standard\.window = 200 steps"):
-        count_parameters(config_of(**values), 23)
-
-
-def test_what_fits_is_not_refused():
-    drawn = {"training.variable_window": True, "training.max_window_excess": 40}
-    assert count_parameters(config_of(**LEARNED, **drawn), 23) > 0
-    assert count_parameters(config_of(**WINDOW, **{"training.valid_stride": 4}), 23) > 0
-
-
 def test_the_id_says_which_windows():
     plain = config_of()
     strides = {"training.valid_stride": 5, "evaluator.standard.stride": 6}

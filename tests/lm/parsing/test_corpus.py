@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from ablate.config.data_source import source_of
 from ablate.errors import CorpusError
 from ablate.lm.data import sources
 from ablate.lm.data.corpus import corpus_digest, open_corpus
@@ -16,7 +15,6 @@ from ablate.lm.data.texts import find_text
 from ablate.lm.parsing.candidates import candidates_folder, make_candidates
 from ablate.lm.parsing.corpus import read_splits
 from ablate.lm.parsing.n_best import read_candidates
-from ablate.lm.parsing.trees import linearised
 from ablate.lm.sections import CorpusConfig
 from ablate.store.store import Store
 from ablate.trial import travel
@@ -160,14 +158,6 @@ def test_the_treebank_is_one_file_split_by_the_numbers_in_it(treebank, tmp_path)
     assert (states["treebank"], states["grammar_trees"]) == ("ready", "built in")
 
 
-def test_what_is_known_of_the_treebank_needs_no_text(tmp_path):
-    bank = CorpusConfig(name="treebank", level="tree", min_count=10)
-    assert source_of(bank, tmp_path).vocabulary()[0] == 1_160
-    assert source_of(replace(bank, min_count=1), tmp_path).vocabulary()[0] == 12_023
-    assert source_of(bank, str(tmp_path)).sizes()["train"] == 212_967
-    assert len(corpus_digest(bank, tmp_path)) == 16
-
-
 @pytest.mark.slow
 def test_the_treebank_is_what_is_known_of_it(tmp_path):
     if not (places.DATA / "treebank").is_dir():
@@ -218,10 +208,3 @@ def test_candidates_travel_with_their_corpus(folder, tmp_path, monkeypatch):
     received = corpus.candidates_folder(3)
     assert received.is_relative_to(tmp_path / "other_host")
     assert (received / "test.nbest").is_file()
-
-
-def test_a_tree_s_tokens_are_those_of_its_line():
-    tree = read_splits(find_text("grammar_trees", None))["valid"][0]
-    tokens = linearised(tree)
-    assert [token for token in tokens if token[0] != "(" and token[-1] != ")"] == tree.words
-    assert (tokens[0], tokens[-1]) == ("(S", "S)")

@@ -4,7 +4,7 @@ import pytest
 
 from ablate.errors import CorpusError
 from ablate.lm.parsing.n_best import Candidate, read_candidates, written
-from ablate.lm.parsing.trees import Tree, cleaned, read_trees
+from ablate.lm.parsing.trees import Tree
 
 GOOD = """2 0
 -1.5
@@ -71,8 +71,3 @@ def test_another_number_of_sentences_is_told():
         read(GOOD, WORDS[:1])
     with pytest.raises(CorpusError, match=r"file ends after the candidates of 2 .* split has 3"):
         read(GOOD, [*WORDS, ["x"]])
-
-
-def test_the_trees_of_a_list_are_those_that_read_trees_reads():
-    ((_, tree),) = read_trees(["(S1 (S (NNS dogs) (VBP bark)))"], "here")
-    assert read(GOOD)[0][1].tree == cleaned(tree)

@@ -36,16 +36,6 @@ def test_tokenized_bleu_takes_words_as_they_stand_and_smooths_nothing():
     assert bleu(["a b c x"], ["a b c d"]).score > 0
 
 
-def test_the_best_score_is_100():
-    assert bleu(THEIRS, THEIRS).score == tokenized_bleu(THEIRS, THEIRS) == 100
-    assert bleu([""] * 3, THEIRS).score == 0
-
-
-def test_case_counts():
-    shouted = bleu([line.upper() for line in THEIRS], THEIRS)
-    assert shouted.score < 20 and "case:mixed" in shouted.signature
-
-
 @pytest.mark.parametrize("tokenizer", ["13a", "intl", "char", "none"])
 def test_counts_of_sentences_add_up_to_the_score(tokenizer):
     rows = counts(OURS, THEIRS, tokenizer)
@@ -57,9 +47,3 @@ def test_tokenized_text_is_no_reason_to_warn(caplog):
     caplog.set_level(logging.DEBUG)
     bleu(["It is so ."] * 200, ["It is so ."] * 200)
     assert caplog.text == ""
-
-
-@pytest.mark.parametrize(("ours", "theirs"), [(["a"], ["a", "b"]), ([], [])])
-def test_sentences_without_references_are_refused(ours, theirs):
-    with pytest.raises(ValueError, match=f"{len(ours)} hypotheses cannot have {len(theirs)}"):
-        bleu(ours, theirs)

@@ -53,16 +53,6 @@ def test_an_exponential_mean_is_the_weighted_mean_of_all_weights(decay):
             torch.testing.assert_close(mean.data, expected)
 
 
-def test_an_exponential_mean_starts_when_it_is_told_to():
-    model = nn.Linear(3, 2)
-    averaging = averaging_of(model, average_decay=0.5, average_by=1)
-    walk(model, averaging, 2)
-    assert not averaging.means
-    averaging.epoch_ended([1.0])
-    walk(model, averaging, 1)
-    assert len(averaging.means) == 2
-
-
 def test_it_is_off_by_default_and_starts_at_once_at_epoch_0():
     model = nn.Linear(3, 2)
     off, at_once = averaging_of(model), averaging_of(model, average_by=0)
@@ -85,25 +75,3 @@ def test_it_starts_after_two_epochs_without_a_new_best(losses, started):
     averaging = averaging_of(nn.Linear(1, 1), average_after=2)
     said = [bool(averaging.epoch_ended(losses[: epoch + 1])) for epoch in range(len(losses))]
     assert said == [started == epoch for epoch in range(1, len(losses) + 1)]
-
-
-def test_a_restored_mean_goes_on_to_the_same_bits():
-    one, other = nn.Linear(3, 2), nn.Linear(3, 2)
-    whole = averaging_of(one, average_by=0)
-    walk(one, whole, 4)
-    tensors, plain = whole.saved()
-    resumed = averaging_of(other, average_by=0)
-    other.load_state_dict(one.state_dict())
-    resumed.restore(tensors, plain)
-    for model, averaging in ((one, whole), (other, resumed)):
-        walk(model, averaging, 3, seed=2)
-    assert all(map(torch.equal, whole.means, resumed.means))
-    assert not any(map(torch.equal, tensors.values(), whole.means)), "saved as a copy"
-
-
-def test_a_frozen_weight_is_not_averaged():
-    model = nn.Linear(3, 2)
-    model.weight.requires_grad_(False)
-    averaging = averaging_of(model, average_by=0)
-    walk(model, averaging, 2)
-    assert [tuple(mean.shape) for mean in averaging.means] == [(2,)]

@@ -11,7 +11,7 @@ from ablate.config.identity import make_trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.streams import Streams
-from ablate.errors import CombinationError, ConfigError
+from ablate.errors import CombinationError
 from ablate.lm.components.evaluator.completion import generated_questions
 from ablate.lm.data.corpus import corpus_digest, open_corpus
 from ablate.lm.model import ngram
@@ -86,15 +86,6 @@ def test_a_cache_beside_them_with_the_weight_that_is_best_on_valid(concluded):
     )
 
 
-def test_the_same_again_and_the_test_split_only_where_it_is_read(concluded):
-    first, _ = concluded()
-    assert concluded()[0].digest == first.digest
-    assert concluded({"ngram.order": 2})[0].digest != first.digest
-    blind, _ = concluded(reads_test=False)
-    assert set(blind.token_log_probs) == {"valid"}
-    assert not any(name.startswith("test") for name in blind.metrics)
-
-
 @pytest.mark.parametrize("window", [0, 50])
 def test_its_answers_are_those_of_the_whole_mixture(concluded, window):
     values = {"ngram.cache_window": window, "evaluator.completion.num_questions": 30}
@@ -125,13 +116,6 @@ def test_only_evaluators_that_read_counts_stay_with_an_n_gram_model():
     assert [m.name for m in resolve(merged).metrics] == expected
     with pytest.raises(CombinationError, match=r"'cache' does not read counts.*completion"):
         resolve({"model": "ngram", "evaluator": "cache"})
-
-
-def test_a_neural_trial_is_refused(tmp_path, data):
-    config = resolve(NEURAL)
-    trial = make_trial(config, values=NEURAL, seed=1, corpus_digest="")
-    with pytest.raises(ConfigError, match="model != 'ngram'"):
-        Counting(trial, Place(Store(str(tmp_path)), data))
 
 
 def test_the_perplexity_is_that_of_the_loss_and_stays_finite(concluded, monkeypatch):

@@ -26,7 +26,7 @@ from ablate.lm.training.training import Training
 from ablate.store import journal as journals
 from ablate.store.outcome import Status
 from ablate.store.store import Store
-from ablate.trial.checkpoint import read_weights, weights_digest
+from ablate.trial.checkpoint import read_weights
 from ablate.trial.run import TrialRun
 from ablate.trial.task import Place
 from tests.support import places, small_studies, trials
@@ -122,17 +122,6 @@ def test_the_base_runs_without_masks_and_the_gate_with_its_own(gate_training):
     dropped = ours == 0
     assert 0.3 < dropped.float().mean() < 0.7
     torch.testing.assert_close(ours[~dropped], 2 * theirs[~dropped])
-
-
-def test_regularizers_of_the_base_change_nothing_in_the_gates_training(base, store, data):
-    """Not even penalties: they are constants."""
-    digests = []
-    off = {key: 0.0 for key in BASE if key.startswith("regularizer.")}
-    for changes in ({}, off):
-        task = Training(over(base, data, changes), Place(store, data))
-        task.advance(0)
-        digests.append(weights_digest(task.model.state_dict()))
-    assert digests[0] == digests[1]
 
 
 def test_only_the_gate_is_given_gradients_and_moved_by_projections(gate_training):
@@ -273,15 +262,6 @@ def test_it_is_put_together_again_from_its_parents(store, data, joint):
     assert journal.outcome.num_parameters == found.outcome.num_parameters
 
 
-def test_a_gate_over_several_goes_on_from_a_checkpoint(store, data, joint, base, other, tmp_path):
-    copy = Store(tmp_path)
-    for trial in (base, other):
-        for key in (f"trials/{trial.id}/weights.safetensors", journals.key(trial.id)):
-            copy.write(key, store.read(key))
-    interrupted = finish(joint, copy, data, stop_after=13)
-    assert interrupted.outcome == journals.read(store, joint.id).outcome
-
-
 def test_a_member_with_a_gate_of_its_own_is_refused(store, data, base):
     gated = over(base, data)
     if journals.read(store, gated.id) is None:
@@ -316,16 +296,3 @@ def test_judged_again_it_has_the_numbers_of_its_own_trial(base, store, data):
     for key in ("test_nll", "dynamic.test_nll", "monte_carlo.test_nll"):
         assert judged.outcome.metrics[key] == pytest.approx(own.outcome.metrics[key], abs=1e-9)
     assert own.outcome.metrics["dynamic.test_nll"] != own.outcome.metrics["test_nll"]
-
-
-def test_decoupled_decay_acts_on_the_gate_and_on_nothing_frozen(base, store, data):
-    decay = {"regularizer.l2.mode": "decoupled", "regularizer.l2.everything": 0.5}
-    plain, decayed = (
-        Training(over(base, data, changes), Place(store, data)) for changes in ({}, decay)
-    )
-    for task in (plain, decayed):
-        task.advance(0)
-    before = read_weights(store, base.id)
-    weights, shrunk = plain.model.state_dict(), decayed.model.state_dict()
-    assert all(torch.equal(shrunk[name], before[name]) for name in before)
-    assert shrunk["gate.output.weight"].norm() < 0.6 * weights["gate.output.weight"].norm()

@@ -162,18 +162,6 @@ def test_it_says_how_long_it_took_in_all_its_attempts(judged, monkeypatch):
     assert journals.read(judged.place.store, judged.trial.id).outcome.seconds == slices
 
 
-def test_plain_pieces_are_saved_beside_arrays():
-    pieces = SavedPieces(Streams(1))
-    array = np.arange(6.0).reshape(2, 3).T
-    pieces.folded("array", 1, lambda number, none: array)
-    pieces.folded("plain", 2, lambda number, value: [*(value or []), number])
-    again = SavedPieces(Streams(1))
-    again.restore(*pieces.saved())
-    np.testing.assert_array_equal(again.so_far["array"][1], array)
-    assert again.folded("plain", 2, lambda number, value: 1 / 0) == [0, 1]
-    assert again.folded("plain", 3, lambda number, value: [*value, number]) == [0, 1, 2]
-
-
 def test_it_pauses_after_a_piece_and_only_when_the_time_is_up():
     pieces = SavedPieces(Streams(1))
     pieces.pause_after(60)

@@ -70,11 +70,6 @@ def test_the_updates_of_all_epochs_are_known_at_the_start(data, tmp_path: Path, 
     assert rates == pytest.approx(expected)
 
 
-def test_a_schedule_by_epochs_counts_no_updates(data, tmp_path):
-    constant = {k: v for k, v in TINY.items() if not k.startswith("schedule")}
-    assert training_of(data, constant, tmp_path).rates.updates == []
-
-
 @pytest.mark.slow
 def test_a_resumed_schedule_gives_the_same_bits(data, tmp_path):
     falls = {k: v for k, v in TINY.items() if k != "schedule.share"} | {"schedule": "cosine"}

@@ -12,7 +12,7 @@ from ablate.config.identity import Parent, Role, Trial
 from ablate.config.merge import merge
 from ablate.config.resolve import resolve
 from ablate.config.tasks import EVALUATION
-from ablate.errors import CombinationError, ConfigError, MissingDependency
+from ablate.errors import CombinationError, MissingDependency
 from ablate.lm.data.corpus import open_corpus
 from ablate.lm.model.assemble import count_parameters
 from ablate.lm.model.masks import Chance
@@ -100,25 +100,6 @@ def test_parts_of_a_batch_add_up_to_its_gradient(tmp_path, data):
         torch.testing.assert_close(gradients[1][name], gradient, msg=name)
 
 
-@pytest.mark.slow
-def test_it_learns_what_it_reads(tmp_path, data):
-    """Thirty pairs by heart."""
-    values = {
-        **dict.fromkeys(("embedding.size", "encoder.units", "backbone.units"), 32),
-        "corpus.train_pairs": 30,
-        "head": "softmax",
-        "head.tied": True,
-        "regularizer": "none",
-        "optimizer.learning_rate": 0.02,
-        "training.epochs": 50,
-    }
-    trial = trial_of(data, values)
-    task = Training(trial, Place(Store(tmp_path), data))
-    while not task.finished:
-        epoch = task.advance(60)
-    assert epoch["train_nll"] < 1.0, "at first it is 6"
-
-
 def test_it_keeps_what_it_wrote_and_says_how_that_was_scored(tmp_path, data):
     store = Store(tmp_path)
     journal = finish(trial_of(data, reads_test=True), store, data)
@@ -142,32 +123,12 @@ def test_several_models_write_together(tmp_path, data):
     assert Counter(map(type, texts)) == {str: 6}
 
 
-def test_a_gate_is_trained_over_a_finished_model(tmp_path, data):
-    store = Store(tmp_path)
-    base = finish(trial_of(data), store, data)
-    changes = {"gate": "iog", "gate.units": 3, "training.only_gate": True, "regularizer": "none"}
-    start = (Parent(Role.START, base.trial.id),)
-    task = Training(trial_of(data, changes, parents=start), Place(store, data))
-    before = {name: p.detach().clone() for name, p in task.model.named_parameters()}
-    task.advance(0.0)
-    task.advance(60)
-    moved = {n for n, p in task.model.named_parameters() if not torch.equal(p, before[n])}
-    assert moved
-    assert all(name.startswith("gate.") for name in moved)
-
-
 def test_an_evaluator_of_texts_is_refused_at_once():
     with pytest.raises(CombinationError, match=r"'cache' does not read pairs .* standard"):
         resolve({**TINY, "evaluator.cache.window": 10})
     language = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
     with pytest.raises(CombinationError, match=r"'generate' does not read a text"):
         resolve({**language, "evaluator.generate.beam": 2})
-
-
-def test_a_language_model_has_no_encoder():
-    language = {"backbone": "lstm", "head": "softmax", "optimizer": "sgd"}
-    with pytest.raises(ConfigError, match=r"'encoder.units' has no meaning"):
-        resolve({**language, "encoder.units": 8})
 
 
 def test_its_tokens_are_those_of_the_targets(tmp_path, data):

@@ -95,16 +95,6 @@ def test_each_seed_trains_on_a_random_slice_of_its_own(data, tmp_path):
     assert len({splits["valid"].tobytes() for splits in (one, other, first)}) == 1
 
 
-@pytest.mark.slow
-def test_same_seed_same_bits_and_another_seed_others(tmp_path, data):
-    first = trials.finish(trial_of(data), Store(tmp_path / "a"), data)
-    again = trials.finish(trial_of(data), Store(tmp_path / "b"), data)
-    other = trials.finish(trial_of(data, seed=2), Store(tmp_path / "c"), data)
-    assert first.status == Status.COMPLETED, first.outcome
-    assert first.outcome == again.outcome
-    assert first.outcome.digest != other.outcome.digest
-
-
 TWICE = {  # two passes of a window, a step off the loss, and an optimizer with a memory
     "optimizer": "sgd",
     "optimizer.learning_rate": 0.5,
@@ -157,14 +147,6 @@ def test_what_was_learnt_after_the_last_checkpoint_is_learnt_again_not_twice(tmp
     assert len(journals.read(store, trial.id).epochs) == 1
     journal = trials.finish(trial, store, data)
     assert [epoch.number for epoch in journal.epochs] == [1, 2, 3]
-
-
-def test_a_finished_trial_is_not_run_again(tmp_path, data):
-    trial, store = trial_of(data), Store(tmp_path)
-    trials.finish(trial, store, data)
-    before = store.read(journals.key(trial.id))
-    assert TrialRun(trial, store, data).advance(60)
-    assert store.read(journals.key(trial.id)) == before
 
 
 def test_finetuning_starts_from_its_parents_weights(tmp_path, data):
@@ -376,22 +358,6 @@ def test_what_contradicts_circular_rows_is_refused(tmp_path, data, changes, name
         Training(trial_of(data, {**CIRCULAR, **changes}), Place(Store(tmp_path), data))
 
 
-def test_partial_shuffle_rotates_every_row_differently_in_every_epoch(tmp_path, data):
-    values = {"training.partial_shuffle": True}
-    task = Training(trial_of(data, values), Place(Store(tmp_path), data))
-    first = task.reader.epoch_rows
-    task.epoch += 1
-    task._begin_epoch()
-    for rows in (first, task.reader.epoch_rows):
-        for column, original in zip(
-            rows.t().tolist(), task.reader.train_rows.t().tolist(), strict=True
-        ):
-            twice = " ".join(map(str, original + original))
-            assert " ".join(map(str, column)) in twice
-            assert sorted(column) == sorted(original)
-    assert not torch.equal(first, task.reader.epoch_rows)
-
-
 @pytest.mark.slow
 def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
     """A stage whose steps only harm keeps the weights that it started from."""
@@ -592,16 +558,6 @@ def test_the_loss_of_two_passes_is_their_mean(tmp_path, data):
     assert nll.item() == pytest.approx(both.item())
 
 
-def test_what_a_regularizer_trains_by_itself_learns(tmp_path, data):
-    """Frozen for the model's optimizer, as FRAGE's discriminator is."""
-    task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
-    before = {name: p.clone() for name, p in task.model.named_parameters() if "frage" in name}
-    task._train(task.reader.update(0, task.model))
-    after = dict(task.model.named_parameters())
-    assert len(before) == 4
-    assert not any(torch.equal(weights, after[name]) for name, weights in before.items())
-
-
 def test_a_round_starts_with_a_fresh_optimizer(tmp_path, data):
     """Neither the averages nor the falling rate of the round before are carried over."""
     task = Training(trial_of(data, TWICE), Place(Store(tmp_path), data))
@@ -669,21 +625,3 @@ def test_a_mask_that_the_model_never_asks_for_is_recorded(tmp_path, data, change
     assert sorted(journal.without_effect) == [f"regularizer.{name}" for name in idle]
     stored = journals.read(store, trial.id)
     assert stored is not None and stored.without_effect == journal.without_effect
-
-
-def test_looking_for_masks_without_effect_changes_no_bit(tmp_path, data, monkeypatch):
-    digests = []
-    for _ in range(2):
-        digests.append(
-            trials.finish(trial_of(data), Store(tmp_path / str(len(digests))), data).outcome
-        )
-        monkeypatch.setattr(Training, "_unanswered", lambda self: [])
-        monkeypatch.setattr("ablate.lm.training.training.SiteRecorder", lambda: None)
-        passes = Training._passes
-
-        def unnoticed(self, part, chance, passes=passes):
-            self.without_effect = []
-            return passes(self, part, chance)
-
-        monkeypatch.setattr(Training, "_passes", unnoticed)
-    assert digests[0].digest == digests[1].digest

@@ -42,21 +42,6 @@ def test_a_product_is_that_of_float64(size, turned_a, turned_b):
     assert (total.double() - wanted).abs().max() <= 1e-5 * scale
 
 
-def test_it_may_be_put_into_a_part_of_another_tensor():
-    a, b, buffer = drawn(40, 7), drawn(7, 50), torch.zeros(60, 50)
-    result = multiply(a, b, None, buffer[:40])
-    assert result.data_ptr() == buffer.data_ptr() and not buffer[40:].any()
-    wide = torch.zeros(40, 64)
-    add_product_(wide[:, :50], a, b)
-    assert torch.equal(wide[:, :50], result) and not wide[:, 50:].any()
-
-
-@pytest.mark.slow
-def test_strides_of_neither_rows_nor_columns_are_taken_too():
-    a, b = drawn(80, 14)[::2, ::2], drawn(7, 50)
-    torch.testing.assert_close(multiply(a, b), a @ b)
-
-
 def test_the_number_of_threads_changes_no_bit(threads):
     a, b = drawn(400, 130), drawn(130, 210)
     threads(1)
