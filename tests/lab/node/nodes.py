@@ -121,9 +121,9 @@ def evicted(node: Node) -> set[str]:
 
 
 def evict(node: Node) -> None:
-    """Ask the kubelet for a GiB more than is free, until it has evicted one of Ray's pods."""
+    """Ask the kubelet for more memory than all pods have, until it has evicted one of Ray's."""
     summary = json.loads(node.kubectl("get", "--raw", SUMMARY))["node"]["memory"]
-    node.evict_below(f"{summary['availableBytes'] // 2**20 + 1024}Mi")
+    node.evict_below(f"{summary['availableBytes'] // 2**20 + 4096}Mi")
     try:
         wait_for(lambda: evicted(node) & {"worker", "head", "study"}, "evicted")
     finally:
