@@ -126,13 +126,18 @@ def evicted(node: Node) -> set[str]:
 
 
 def evict(node: Node) -> None:
-    """Ask the kubelet for more memory than all pods have, until it has evicted one of Ray's."""
+    """Ask the kubelet for more memory than all pods have, until it has evicted one of Ray's.
+
+    MLflow's pod is scaled away meanwhile: it would be the first, and the study end before the next.
+    """
+    node.kubectl("scale", "statefulset/mlflow", "--replicas=0")
     summary = json.loads(node.kubectl("get", "--raw", SUMMARY))["node"]["memory"]
     node.evict_below(f"{summary['availableBytes'] // 2**20 + 4096}Mi")
     try:
         wait_for(lambda: evicted(node) & {"worker", "head", "study"}, "evicted")
     finally:
         node.evict_below("100Mi")
+        node.kubectl("scale", "statefulset/mlflow", "--replicas=1")
     print("evicted:", *sorted(evicted(node)))
 
 
