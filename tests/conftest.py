@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -121,8 +122,10 @@ def texts_that_users_bring():
 
     find = data_source.source_of
 
+    @cache
     def known(config, folder=None):
         source = find(config, folder)
+        source.vocabulary = cache(source.vocabulary)  # it opens the text, for each arm
         words = BROUGHT.get((config.name, getattr(config, "level", None)))
         if words is not None:
             source.vocabulary = lambda: (words, words if hasattr(config, "source") else 0)

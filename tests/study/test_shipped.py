@@ -80,6 +80,14 @@ def names(pairs: list[tuple[Path, str]]) -> list[str]:
 pytestmark = pytest.mark.usefixtures("texts_that_users_bring")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def spaces_read_once():
+    """Two hundred plans would read the same files two thousand times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(space, "read", cache(space.read))
+        yield
+
+
 @cache
 def planned(file: Path, scale: str, data: str) -> Plan:
     return make_plan(load(file), scale, data=data)

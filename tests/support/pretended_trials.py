@@ -2,8 +2,8 @@
 
     python -m tests.support.pretended_trials DATA < MODELS.json
 
-The models are the values of each by its name, and DATA has encoded texts; without any models, code
-that must be noticed runs instead.
+For each kind, the models are the values of each by its name, and DATA has encoded texts. Code that
+must be noticed runs before them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,19 @@ PHASES = {
 }
 
 
-def main(models: Mapping[str, Mapping[str, Any]], data: str) -> dict[str, Any]:
+Models = Mapping[str, Mapping[str, Any]]
+
+
+def main(kinds: Mapping[str, Models], data: str) -> dict[str, Any]:
     border = pretended.Border()
-    if not models:
-        return twins(border)
+    noticed = twins(border)
     _adapt(border)
+    found = {kind: of_kind(models, data, border) for kind, models in kinds.items()}
+    return {"twins": noticed, **found}
+
+
+def of_kind(models: Models, data: str, border: pretended.Border) -> dict[str, Any]:
+    border.notes.clear()
     said = {name: compared(values, data, border) for name, values in models.items()}
     wrong = {name: what for name, what in said.items() if what is not None}
     return {"wrong": wrong, "notes": sorted(border.notes)}

@@ -75,6 +75,7 @@ oomScoreAdj: 0
 resolvConf: ""
 hairpinMode: none
 evictionHard: {memory.available: 100Mi, nodefs.available: 1Gi}
+evictionPressureTransitionPeriod: 10s
 imageGCHighThresholdPercent: 99
 serverTLSBootstrap: false
 END

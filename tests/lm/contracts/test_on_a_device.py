@@ -16,12 +16,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tests.lm.contracts.test_combinations import COMBINATIONS, each_once, values_of
+from tests.lm.contracts.test_combinations import (
+    COMBINATIONS,
+    Combination,
+    each_once,
+    values_of,
+)
 
 READ, SHAPE = "a number is read", "a shape depends on values"
 CREATED, ENTERS = "made on the processor", "enters the device"
@@ -67,32 +72,36 @@ SENTENCES = {
 }
 
 
-def noted(models: Mapping[str, Mapping[str, object]], data: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def noted(request, data) -> dict[str, Any]:
     """What a process of its own says: torch cannot forget a device."""
     command = [sys.executable, "-m", "tests.support.pretended_trials", data]
     environment = {**os.environ, "ABLATE_NATIVE": "off", "OMP_NUM_THREADS": "1"}
-    given = json.dumps(models)
+    num = None if request.config.getoption("--pairs") else A_FEW
+    given = json.dumps({kind: models(every, num) for kind, every in COMBINATIONS.items()})
     done = subprocess.run(command, input=given, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def models(every: Sequence[Combination], num: int | None) -> dict[str, dict[str, object]]:
+    """The values of so many models by name; of all without a number."""
+    chosen = every if num is None else itertools.islice(each_once(every), num)
+    return {" ".join(each.values()): values_of(each) for each in chosen}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)  # with --pairs
 @pytest.mark.parametrize(("kind", "own"), [("text", STREAM), ("pairs", SENTENCES)])
-def test_models_train_on_a_device_and_wait_for_it_nowhere_else(kind, own, request, data):
-    every, known = COMBINATIONS[kind], EXPECTED | own | OF_PAIRS
-    all_of_them = request.config.getoption("--pairs")
-    chosen = every if all_of_them else itertools.islice(each_once(every), A_FEW)
-    found = noted({" ".join(c.values()): values_of(c) for c in chosen}, data)
-    assert found["wrong"] == {}
-    notes = {tuple(note) for note in found["notes"]}
-    assert notes == known if all_of_them else notes and notes <= known
+def test_models_train_on_a_device_and_wait_for_it_nowhere_else(kind, own, request, noted):
+    assert noted[kind]["wrong"] == {}
+    notes, known = {tuple(note) for note in noted[kind]["notes"]}, EXPECTED | own | OF_PAIRS
+    assert notes == known if request.config.getoption("--pairs") else notes and notes <= known
 
 
 @pytest.mark.slow
-def test_what_crosses_the_border_or_waits_is_noticed():
-    assert noted({}, data="") == {
+def test_what_crosses_the_border_or_waits_is_noticed(noted):
+    assert noted["twins"] == {
         **dict.fromkeys(("item", "branch", "list"), READ),
         **dict.fromkeys(("mask", "put", "nonzero", "unique"), SHAPE),
         "cpu": "leaves the device",

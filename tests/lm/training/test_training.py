@@ -28,8 +28,8 @@ from tests.support import trials
 
 TINY = {
     "corpus.name": "grammar",
-    "corpus.train_tokens": 2000,
-    "corpus.eval_tokens": 500,
+    "corpus.train_tokens": 1000,
+    "corpus.eval_tokens": 300,
     "embedding.size": 8,
     "backbone": "lstm",
     "backbone.num_layers": 2,
@@ -56,6 +56,13 @@ TINY = {
 
 def trial_of(data: str, changes=None, seed: int = 1, **more) -> Trial:
     return trials.made(merge(TINY, changes or {}), data, seed=seed, **more)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, data) -> tuple[journals.Journal, Store]:
+    """The trial of TINY that nothing disturbs, and its store."""
+    store = Store(str(tmp_path_factory.mktemp("whole")))
+    return trials.finish(trial_of(data), store, data), store
 
 
 def steps_of(trial: Trial, store: Store, data: str, stops: tuple[int, ...]) -> journals.Journal:
@@ -95,6 +102,16 @@ def test_each_seed_trains_on_a_random_slice_of_its_own(data, tmp_path):
     assert len({splits["valid"].tobytes() for splits in (one, other, first)}) == 1
 
 
+@pytest.mark.slow
+def test_same_seed_same_bits_and_another_seed_others(whole, tmp_path, data):
+    first, _ = whole
+    again = trials.finish(trial_of(data), Store(tmp_path / "b"), data)
+    other = trials.finish(trial_of(data, seed=2), Store(tmp_path / "c"), data)
+    assert first.status == Status.COMPLETED, first.outcome
+    assert first.outcome == again.outcome
+    assert first.outcome.digest != other.outcome.digest
+
+
 TWICE = {  # two passes of a window, a step off the loss, and an optimizer with a memory
     "optimizer": "sgd",
     "optimizer.learning_rate": 0.5,
@@ -115,7 +132,7 @@ TWICE = {  # two passes of a window, a step off the loss, and an optimizer with 
 def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
     trial = trial_of(data, TWICE)
     undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
-    interrupted = steps_of(trial, Store(tmp_path / "b"), data, (8, 60))
+    interrupted = steps_of(trial, Store(tmp_path / "b"), data, (8, 30))
     assert undisturbed.status == Status.COMPLETED, undisturbed.outcome
     assert interrupted.outcome == undisturbed.outcome
     for journal in (undisturbed, interrupted):
@@ -124,10 +141,10 @@ def test_an_interrupted_run_of_two_passes_gives_the_same_bits(tmp_path, data):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(tmp_path, data):
-    trial, stops = trial_of(data), (1, 7, 8, 25, 50, 70)
-    undisturbed = trials.finish(trial, Store(tmp_path / "a"), data)
-    interrupted = steps_of(trial, Store(tmp_path / "b"), data, stops)
+def test_an_interrupted_run_gives_the_very_bits_of_an_undisturbed_one(whole, tmp_path, data):
+    stops = (1, 7, 8, 13, 25, 33)
+    undisturbed, _ = whole
+    interrupted = steps_of(trial_of(data), Store(tmp_path), data, stops)
     assert interrupted.outcome == undisturbed.outcome
     timeless = [
         [replace(epoch, seconds=None) for epoch in journal.epochs]
@@ -149,12 +166,18 @@ def test_what_was_learnt_after_the_last_checkpoint_is_learnt_again_not_twice(tmp
     assert [epoch.number for epoch in journal.epochs] == [1, 2, 3]
 
 
-def test_finetuning_starts_from_its_parents_weights(tmp_path, data):
-    store, parent = Store(tmp_path), trial_of(data)
-    trials.finish(parent, store, data)
-    child = trial_of(data, {"training.epochs": 0}, parents=(Parent("start", parent.id),))
+def test_a_finished_trial_is_not_run_again(whole, data):
+    trial, store = trial_of(data), whole[1]
+    before = store.read(journals.key(trial.id))
+    assert TrialRun(trial, store, data).advance(60)
+    assert store.read(journals.key(trial.id)) == before
+
+
+def test_finetuning_starts_from_its_parents_weights(whole, data):
+    parent, store = whole
+    child = trial_of(data, {"training.epochs": 0}, parents=(Parent("start", parent.trial.id),))
     journal = trials.finish(child, store, data)
-    assert journal.outcome.metrics == journals.read(store, parent.id).outcome.metrics
+    assert journal.outcome.metrics == parent.outcome.metrics
     assert child.id != trial_of(data, {"training.epochs": 0}).id
 
 
@@ -173,14 +196,14 @@ def test_a_loss_that_is_no_number_is_recorded_as_diverged(tmp_path, data):
     assert journal.outcome.metrics == {}
 
 
-def test_every_token_of_valid_and_test_is_kept_and_adds_up(tmp_path, data):
+def test_every_token_of_valid_and_test_is_kept_and_adds_up(whole):
     import pyarrow as pa
 
-    trial, store = trial_of(data), Store(tmp_path)
-    journal = trials.finish(trial, store, data)
+    journal, store = whole
     for split in ("valid", "test"):
-        stored = pa.ipc.open_file(store.read(f"trials/{trial.id}/tokens/{split}.arrow")).read_all()
-        assert stored.num_rows == 499
+        kept = store.read(f"trials/{journal.trial.id}/tokens/{split}.arrow")
+        stored = pa.ipc.open_file(kept).read_all()
+        assert stored.num_rows == 299
         mean = -sum(stored["log_prob"].to_pylist()) / stored.num_rows
         assert math.isclose(mean, journal.outcome.metrics[f"{split}_nll"], rel_tol=1e-5)
 
@@ -229,11 +252,11 @@ def test_accumulated_sub_batches_have_masks_of_their_own(tmp_path, data):
 
 
 def test_zarembas_windows_are_whole_and_never_drawn(tmp_path, data):
-    """2,000 tokens in 4 rows of 500: 24 windows of 20 steps, and 19 steps are left out."""
+    """1,000 tokens in 4 rows of 250: 12 windows of 20 steps, and 9 steps are left out."""
     values = {"training.batching": "zaremba", "training.variable_window": False}
     task = Training(trial_of(data, values), Place(Store(tmp_path), data))
     assert [tuple(window) for window in task.reader.windows] == [
-        (20 * i, 20, 20) for i in range(24)
+        (20 * i, 20, 20) for i in range(12)
     ]
     with pytest.raises(CombinationError, match="variable_window"):
         Training(trial_of(data, {"training.batching": "zaremba"}), Place(Store(tmp_path), data))
@@ -359,13 +382,11 @@ def test_what_contradicts_circular_rows_is_refused(tmp_path, data, changes, name
 
 
 @pytest.mark.slow
-def test_what_is_trained_on_ends_no_worse_than_it_began(tmp_path, data):
+def test_what_is_trained_on_ends_no_worse_than_it_began(whole, data):
     """A stage whose steps only harm keeps the weights that it started from."""
-    store = Store(tmp_path)
-    parent = trial_of(data, keep="weights")
-    started = trials.finish(parent, store, data)
+    started, store = whole
     harm = {"optimizer.learning_rate": 500.0, "training.clip": 100.0, "training.epochs": 1}
-    child = trial_of(data, harm, parents=(Parent("start", parent.id),))
+    child = trial_of(data, harm, parents=(Parent("start", started.trial.id),))
     ended = trials.finish(child, store, data)
     assert ended.epochs[-1].metrics["valid_nll"] > started.outcome.metrics["valid_nll"] + 0.1
     assert ended.outcome.digest == started.outcome.digest
@@ -393,7 +414,7 @@ def test_a_slice_says_how_much_of_the_epoch_is_done(tmp_path, data):
     reached = [reached_after(run) for _ in range(num_updates)]
     assert reached == pytest.approx([(at + 1) / num_updates for at in range(num_updates)])
     first, second = (reached_after(run) for _ in range(2))
-    assert 1 < first < second < 1.1
+    assert 1 < first < second < 1.2
     run.save()
     third = reached_after(TrialRun(trial, store, data))
     assert third - second == pytest.approx(second - first)
@@ -405,7 +426,7 @@ def test_a_slice_says_how_much_of_the_epoch_is_done(tmp_path, data):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["no checkpoint", "zeroed", "of a later epoch"])
-def test_a_damaged_checkpoint_is_named_and_changes_no_result(tmp_path, data, caplog, damage):
+def test_a_damaged_checkpoint_is_named_and_changes_no_result(whole, tmp_path, data, caplog, damage):
     trial, store = trial_of(data), Store(tmp_path)
     run = TrialRun(trial, store, data)
     while run.epoch is None:
@@ -423,10 +444,10 @@ def test_a_damaged_checkpoint_is_named_and_changes_no_result(tmp_path, data, cap
     journal = trials.finish(trial, store, data)
     assert f"{key} in the store {tmp_path} is damaged" in caplog.text
     assert key in journal.attempts[-1].discarded
-    whole = trials.finish(trial, Store(tmp_path / "b"), data)
-    assert journal.outcome == whole.outcome
+    undisturbed, _ = whole
+    assert journal.outcome == undisturbed.outcome
     assert [epoch.metrics["valid_nll"] for epoch in journal.epochs] == [
-        epoch.metrics["valid_nll"] for epoch in whole.epochs
+        epoch.metrics["valid_nll"] for epoch in undisturbed.epochs
     ]
 
 
@@ -625,3 +646,17 @@ def test_a_mask_that_the_model_never_asks_for_is_recorded(tmp_path, data, change
     assert sorted(journal.without_effect) == [f"regularizer.{name}" for name in idle]
     stored = journals.read(store, trial.id)
     assert stored is not None and stored.without_effect == journal.without_effect
+
+
+def test_looking_for_masks_without_effect_changes_no_bit(whole, tmp_path, data, monkeypatch):
+    monkeypatch.setattr(Training, "_unanswered", lambda self: [])
+    monkeypatch.setattr("ablate.lm.training.training.SiteRecorder", lambda: None)
+    passes = Training._passes
+
+    def unnoticed(self, part, chance):
+        self.without_effect = []
+        return passes(self, part, chance)
+
+    monkeypatch.setattr(Training, "_passes", unnoticed)
+    journal = trials.finish(trial_of(data), Store(tmp_path), data)
+    assert journal.outcome.digest == whole[0].outcome.digest

@@ -1,6 +1,7 @@
 """The tutorial's trainers, cut after an epoch: they end with the numbers of a whole run."""
 
 import re
+import shutil
 
 import pytest
 
@@ -10,7 +11,7 @@ from ablate.config.resolve import resolve
 from ablate.store.outcome import Status
 from ablate.store.store import Store
 from ablate.trial.run import TrialRun
-from tests.support import places
+from tests.support import places, trials
 
 PAGE = (places.DOCS / "tutorials" / "trainers.md").read_text()
 pytestmark = [
@@ -24,16 +25,10 @@ def kinds(monkeypatch):
     monkeypatch.setattr(tasks, "_kinds", dict(tasks._kinds))
 
 
-def ended(name, folder, cut_after=None):
-    """Return the journal of a trial of the tutorial's task, killed once after an epoch or not."""
-    values = {"task": name, f"{name}.dropout": 0.2, f"{name}.epochs": 3}
+def started(name, folder):
+    values = {"task": name, f"{name}.dropout": 0.2, f"{name}.epochs": 2}
     trial = make_trial(resolve(values), values=values, seed=1, corpus_digest="")
-    run = TrialRun(trial, Store(str(folder)), "data")
-    while not run.advance(seconds=1):
-        if len(run.journal.epochs) == cut_after:
-            run.save()
-            return ended(name, folder)
-    return run.journal
+    return TrialRun(trial, Store(str(folder)), "data")
 
 
 @pytest.mark.parametrize("name", ["hf_regression", "lit_regression"])
@@ -41,8 +36,14 @@ def test_a_trainer_that_is_cut_ends_with_the_same_numbers(name, kinds, tmp_path)
     file = f"{name.removesuffix('regression')}dropout.py"
     [code] = re.findall(rf"```python\n# file: {file}\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(code, file, "exec"), {"__name__": file.removesuffix(".py")})
-    whole = ended(name, tmp_path / "whole")
+    run = started(name, tmp_path / "whole")
+    while not run.journal.epochs:
+        run.advance(seconds=1)
+    run.save()
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    whole = trials.ended(run)
     assert whole.outcome.status == Status.COMPLETED, whole.outcome.reason
-    cut = ended(name, tmp_path / "cut", cut_after=2)
+    cut = trials.ended(started(name, tmp_path / "cut"))
+    assert len(cut.attempts) == 2
     assert [epoch.metrics for epoch in cut.epochs] == [epoch.metrics for epoch in whole.epochs]
     assert cut.outcome.metrics == whole.outcome.metrics
