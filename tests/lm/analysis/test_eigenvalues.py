@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.errors import ConfigError
 from ablate.lm.analysis import eigenvalues
-from ablate.lm.analysis.eigenvalues import recurrent_matrices
+from ablate.lm.analysis.eigenvalues import EigenvaluesOptions, recurrent_matrices
 from ablate.trial.checkpoint import read_weights
 
 
@@ -17,6 +18,21 @@ def test_a_companion_matrix_has_the_roots_of_its_polynomial():
     matrix = np.vstack([first, np.eye(3, 4)])
     values = eigenvalues.eigenvalues(torch.from_numpy(matrix))
     np.testing.assert_allclose(values, roots, atol=1e-12)  # by modulus already
+
+
+def test_a_rotation_lies_on_its_circle():
+    turn, shrink = 0.7, 0.95
+    matrix = shrink * torch.tensor([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    expected = shrink * np.exp([1j * turn, -1j * turn])
+    np.testing.assert_allclose(eigenvalues.eigenvalues(matrix), expected, rtol=1e-12)
+    assert eigenvalues._row(1, complex(expected[0]))[-1] == pytest.approx(-1 / np.log(shrink))
+
+
+def test_an_irlm_has_its_rs(irlm):
+    finding = eigenvalues.run(irlm, EigenvaluesOptions(num=99))
+    r = read_weights(irlm.store, irlm.id)["backbone.r"].numpy()
+    np.testing.assert_allclose([row[3] for row in finding.rows], sorted(abs(r))[::-1], rtol=1e-6)
+    assert "0 of 8 on or outside" in finding.notes[0] and "8 real" in finding.notes[0]
 
 
 def test_an_lstm_has_a_matrix_for_each_gate(doc):
@@ -51,3 +67,8 @@ def test_every_backbone_has_its_matrices(backbone, names):
         np.testing.assert_allclose(
             eigenvalues.eigenvalues(matrices["weight_hh_l0"])[:3].real, [5, 3, 0], atol=1e-9
         )
+
+
+def test_an_unknown_matrix_is_refused(doc):
+    with pytest.raises(ConfigError, match=r"unknown matrix 'weight_hh_l0'.* weight_hh_l0\.i"):
+        eigenvalues.run(doc, EigenvaluesOptions(matrix="weight_hh_l0"))
