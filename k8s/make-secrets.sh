@@ -16,9 +16,11 @@ NAMESPACE=${NAMESPACE:-ablate}
 postgres=$(random) mlflow_role=$(random) searches_role=$(random)
 admin=$(random 12) driver=$(random) reader=$(random 12)
 
-MLFLOW_URL=${MLFLOW_URL:-postgresql+psycopg://mlflow:$mlflow_role@postgres:5432/mlflow}
-USERS_URL=${USERS_URL:-postgresql+psycopg://mlflow:$mlflow_role@postgres:5432/mlflow_users}
-SEARCHES_URL=${SEARCHES_URL:-postgresql+psycopg://searches:$searches_role@postgres:5432/searches}
+# A pod that is lost answers nothing, and without a limit whoever waits for it waits for minutes.
+limits='connect_timeout=5&tcp_user_timeout=10000&keepalives_idle=10&keepalives_interval=5&keepalives_count=2'
+MLFLOW_URL=${MLFLOW_URL:-postgresql+psycopg://mlflow:$mlflow_role@postgres:5432/mlflow?$limits}
+USERS_URL=${USERS_URL:-postgresql+psycopg://mlflow:$mlflow_role@postgres:5432/mlflow_users?$limits}
+SEARCHES_URL=${SEARCHES_URL:-postgresql+psycopg://searches:$searches_role@postgres:5432/searches?$limits}
 users_ini=$(printf '%s' "$USERS_URL" | sed 's/%/%%/g')  # configparser's own use of %
 
 secret() {

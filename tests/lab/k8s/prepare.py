@@ -57,7 +57,7 @@ def _at(url: str, postgres: Mapping[str, str]) -> str:
     """A URL of the Secrets, of the server here."""
     here = url.replace("@postgres:5432/", "@/")
     assert here != url
-    return f"{here}?host={postgres['PGHOST']}"
+    return f"{here}&host={postgres['PGHOST']}"
 
 
 @pytest.fixture(scope="module")
