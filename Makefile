@@ -96,7 +96,8 @@ test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), wh
 	$(VENV)/bin/pytest tests/lab/slurm/jobs.py $(ARGS)
 
 $(READY): pyproject.toml constraints.txt  # with the newest pip: an older one takes a minute longer
-	$(PYTHON) -m venv --upgrade-deps $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
