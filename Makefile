@@ -98,11 +98,11 @@ test-slurm: $(READY)  # a study as a job of a real Slurm (Debian: slurm-wlm), wh
 $(READY): pyproject.toml constraints.txt  # with the newest pip: an older one takes a minute longer
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(VENV)/bin/python -m pip install -qq --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
 $(DOCS_READY): $(READY)
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(VENV)/bin/python -m pip install -qq --constraint constraints.txt --editable '.[docs]'
 	touch $(DOCS_READY)
 
 clean:

@@ -55,12 +55,11 @@ def journals_of(folder: Path) -> list[journals.Journal]:
     return list(journals.read_all(Store(str(folder / ".ablate" / "store"))).values())
 
 
-def python(folder: Path, *arguments: str, **env: str) -> str:
+def python(folder: Path, *arguments: str) -> str:
     """What Python prints in this folder; it succeeds, and says nothing else."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, **env},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
