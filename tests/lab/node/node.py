@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -25,6 +26,8 @@ FOLDER = Path(__file__).parent
 BASE = Path("/var/lib/ablate-node")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ablate"
 IMAGE, PAUSE = "docker.io/library/ablate:0.2.0-cpu", "localhost/pause:1"
+CONTENTS = ("ablate", "search_spaces", "studies", "README.md", "pyproject.toml", "setup.py")
+CONTENTS += ("constraints.txt", "k8s/pack_image.py")  # what `k8s/image.sh` makes its image of
 STORE = BASE / "volumes" / "store"  # of the pods, as this machine sees it
 DATABASE = "docker.io/library/postgres:17-bookworm"  # by name; Debian's Postgres is in it
 VOLUMES = ("store", "records", "ablate-artifacts", "ablate-postgres", "ablate-backups")
@@ -88,10 +91,15 @@ def missing() -> list[str]:
     return [message for message, is_so in told.items() if is_so]
 
 
-def packed(script: Path, archive: Path, name: str) -> Path:
-    """The image as a file, made by its script where it is missing."""
-    if not archive.exists():
+def packed(script: Path, archive: Path, name: str, *contents: str) -> Path:
+    """The image as a file, made by its script unless it is there and of this code."""
+    files = run("git", "-C", ROOT, "ls-files", "-z", "--", script, *contents).split("\0")[:-1]
+    digest, made_of = hashlib.sha256(), archive.with_suffix(".digest")
+    for file in files:
+        digest.update(file.encode() + (ROOT / file).read_bytes())
+    if not archive.exists() or not made_of.exists() or made_of.read_text() != digest.hexdigest():
         run("sh", script, name, archive)
+        made_of.write_text(digest.hexdigest())
     return archive
 
 
@@ -101,7 +109,7 @@ class Node:
     def __enter__(self) -> Node:
         folder, reason = servers.programs()
         assert folder is not None, reason
-        own = packed(ROOT / "k8s" / "image.sh", CACHE / "image.tar", IMAGE)
+        own = packed(ROOT / "k8s" / "image.sh", CACHE / "image.tar", IMAGE, *CONTENTS)
         database = packed(FOLDER / "postgres.sh", CACHE / "postgres.tar", DATABASE)
         volumes = [volume(name) for name in VOLUMES]
         try:
