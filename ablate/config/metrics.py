@@ -26,6 +26,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from ablate.config import fields
@@ -94,8 +95,7 @@ class Metric:
 
     def key(self, split: str) -> str:
         """The name under which trials report it for a split: `completion.valid_accuracy`."""
-        evaluator, dot, name = self.name.rpartition(".")
-        return f"{evaluator}{dot}{reported_name(name, self.of, split)}"
+        return _key(self.name, self.of, split)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -255,6 +255,12 @@ def from_plain(plain: Mapping[str, Any]) -> Metric:
     limits = ((m.lowest, m.highest) for m in LIMITED if (m.name, m.scale, m.shown) == own)
     low, high = next(limits, (None, None))
     return replace(metric, lowest=low, highest=high)
+
+
+@lru_cache(maxsize=10_000)  # it is asked several times for each of thousands of trials
+def _key(metric: str, of: str, split: str) -> str:
+    evaluator, dot, name = metric.rpartition(".")
+    return f"{evaluator}{dot}{reported_name(name, of, split)}"
 
 
 def reported_name(name: str, of: str, split: str) -> str:

@@ -98,8 +98,14 @@ def rows_of(kinds: Mapping[str, Any]) -> Reader:
     readers, whole = {name: reader(kind, _plain) for name, kind in kinds.items()}, instance(dict)
 
     def reads(value: Any) -> Any:
-        _known(readers, whole(value))
-        return value
+        row, name = whole(value), ""
+        try:
+            for name, own in readers.items():
+                if name in row:
+                    own(row[name])
+        except Wrong as wrong:
+            raise wrong.inside(name) from None
+        return row
 
     return _list(list, repeat(reads))
 
@@ -202,17 +208,20 @@ def _any_number(inner: Sequence[Any]) -> bool:
 
 def _list(hint: Any, readers: Iterable[Reader]) -> Reader:
     kind = list if list in (hint, typing.get_origin(hint)) else tuple
+    fixed = len(readers) if isinstance(readers, list) else 0  # a reader for each item
 
     def reads(value: Any) -> Any:
-        if not isinstance(value, list | tuple):
+        if type(value) is not list and not isinstance(value, list | tuple):
             raise Wrong(value, hint)
+        if not value and not fixed:
+            return kind()
         read: list[Any] = []
         try:
             for reader, item in zip(readers, value, strict=False):
                 read.append(reader(item))
         except Wrong as wrong:
             raise wrong.inside(len(read)) from None
-        if isinstance(readers, list) and len(value) != len(readers):
+        if fixed and len(value) != fixed:
             raise Wrong(value, hint)
         return kind(read)
 
@@ -223,7 +232,7 @@ def _mapping(hint: Any, key: Reader, item: Reader) -> Reader:
     """What checks a mapping and returns the same one: its items are not converted."""
 
     def reads(value: Any) -> Any:
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):  # most are: it is slow
             raise Wrong(value, hint)
         if item is not _anything:
             _known(dict.fromkeys(value, item), value)
@@ -242,8 +251,8 @@ def _known(readers: Mapping[Any, Reader], values: Mapping[Any, Any]) -> dict[Any
     read, name = {}, ""
     try:
         for name, value in values.items():
-            if name in readers:
-                read[name] = readers[name](value)
+            if (reads := readers.get(name)) is not None:
+                read[name] = reads(value)
     except Wrong as wrong:
         raise wrong.inside(name) from None
     return read
@@ -262,13 +271,16 @@ def _dataclass(kind: Any) -> Reader:
     readers = {part.name: reader(hints_of(kind)[part.name], _plain) for part in parts}
     without, whole = dataclasses.MISSING, instance(dict)
     needed = [p.name for p in parts if p.default is without and p.default_factory is without]
+    needed_set = {*needed}
 
     def reads(value: Any) -> Any:
         known = _known(readers, whole(value))
-        if missing := [name for name in needed if name not in value]:
-            raise Wrong(value, kind, f" has no {missing[0]}")
-        if more := [name for name in value if name not in readers]:
-            why = f" has a field {str(more[0])[:40]!r}, which this version does not know"
+        if not needed_set <= known.keys():
+            missing = next(name for name in needed if name not in known)
+            raise Wrong(value, kind, f" has no {missing}")
+        if len(known) < len(value):
+            more = next(name for name in value if name not in known)
+            why = f" has a field {str(more)[:40]!r}, which this version does not know"
             raise Wrong(value, kind, why)
         try:
             return kind(**known)

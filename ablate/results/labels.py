@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ablate.config.identity import StageName, trial_name
 from ablate.store.study_record import StudyRecord
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """A trial's name in a study."""
 
     arm: str

@@ -42,11 +42,13 @@ class Result:
             return MISSING
         if self.status == Status.FAILED and is_its_own(self.reason):
             return RAISED
-        values = [self.metrics.get(metric.key(split)) for split in SPLITS]
-        numbers = [finite(value) for value in values if value is not None]
-        no_number = any(number is None or not is_usable(number) for number in numbers)
-        completed = self.status == Status.COMPLETED
-        return Status.DIVERGED if completed and no_number else self.status
+        if self.status != Status.COMPLETED:
+            return self.status
+        for split in SPLITS:
+            value = self.metrics.get(metric.key(split))
+            if value is not None and ((known := finite(value)) is None or not is_usable(known)):
+                return Status.DIVERGED
+        return self.status
 
 
 def result_of(journal: Journal) -> Result:

@@ -92,14 +92,16 @@ def trial_row(
     facts = _facts(FACTS, TrialFacts(journal, status, record, known))
     facts["runner"] = facts["runner"] and runner_name(facts["runner"])  # once an import path
     times = {"started_ms": start, "ended_ms": None if status == Status.RUNNING else end}
-    config = {tag_key(name): value for name, value in (journal.config or trial.values).items()}
+    config = journal.config or trial.values
     size = journal.outcome and journal.outcome.num_parameters
     results = {**journal.metrics, NUM_PARAMETERS: size}
     return {
         "facts": {**facts, **times},
-        "results": _numbers(results, {*TRIAL_COLUMNS, *TIMES, *config}),
+        "results": _numbers(results, {*TRIAL_COLUMNS, *TIMES, *map(tag_key, config)}),
         "config": {
-            config_column(n): _plain(value) for n, value in config.items() if value is not None
+            config_column(tag_key(name)): _plain(value)
+            for name, value in config.items()
+            if value is not None
         },
     }
 
@@ -109,9 +111,11 @@ def epoch_columns(journal: Journal) -> dict[str, list[Any]]:
     taken = {*LABELS, *EPOCH_COLUMNS}
     steps = {epoch.number: epoch.to_plain() for epoch in journal.epochs}
     names = dict.fromkeys(name for plain in steps.values() for name in plain if name != "epoch")
-    values = {name: [_number(plain.get(name)) for plain in steps.values()] for name in names}
+    values = {name: _column([plain.get(name) for plain in steps.values()]) for name in names}
     columns = {result_column(tag_key(name), taken): some for name, some in values.items()}
     columns = {name: some for name, some in columns.items() if some.count(None) < len(some)}
+    if any(None not in some for some in columns.values()):  # as a rule: then no epoch is empty
+        return {"epoch": [*steps], **columns}
     known = [any(each is not None for each in step) for step in zip(*columns.values(), strict=True)]
     columns = {"epoch": [*steps], **columns}
     return {name: [*compress(some, known)] for name, some in columns.items()}
@@ -150,6 +154,7 @@ def result_column(name: str, taken: Container[str]) -> str:
     return name if name and name.lower() not in taken else f"result.{name}"
 
 
+@lru_cache(maxsize=10_000)
 def config_column(name: str) -> str:
     """The column of a config field: its name, unless this is empty or a column of every trial."""
     reserved = not name or name in TRIAL_COLUMNS or name in RESULTS
@@ -172,6 +177,13 @@ def _numbers(values: Mapping[str, Any], taken: Container[str]) -> Row:
     return {result_column(tag_key(n), taken): v for n, v in numbers.items() if v is not None}
 
 
+def _column(values: list[Any]) -> list[Any]:
+    """The values as numbers; nearly always they are, which is told without a call for each."""
+    if {*map(type, values)} == {float} and all(map(isfinite, values)):
+        return values
+    return [_number(value) for value in values]
+
+
 def _number(value: Any) -> Any:
     """A number, or the text of one that is not finite; None for anything else."""
     if type(value) is float and isfinite(value):
@@ -181,10 +193,17 @@ def _number(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A setting's value; a list or a mapping as JSON."""
+    if type(value) in (int, bool):  # as many are
+        return value
     value = in_utf8(without_nan(value))
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def _milliseconds(attempt: Attempt) -> int:
     """When an attempt started."""
-    return 1000 * calendar.timegm(time.strptime(attempt.started or "", "%Y-%m-%dT%H:%M:%SZ"))
+    return 1000 * _seconds(attempt.started or "")
+
+
+@lru_cache(maxsize=10_000)  # most trials have one attempt, which is their first and their last
+def _seconds(time_of_day: str) -> int:
+    return calendar.timegm(time.strptime(time_of_day, "%Y-%m-%dT%H:%M:%SZ"))

@@ -32,6 +32,6 @@ class Epoch:
     def from_plain(plain: Mapping[str, Any]) -> Epoch:
         """Seconds or tokens that are no finite number stay among the metrics."""
         metrics = {**plain}
-        known = [name for name in ("seconds", "tokens") if finite(plain.get(name)) is not None]
-        counted = {name: metrics.pop(name) for name in known}
-        return Epoch(metrics.pop("epoch"), metrics, **counted)
+        seconds = None if finite(plain.get("seconds")) is None else metrics.pop("seconds")
+        tokens = None if finite(plain.get("tokens")) is None else metrics.pop("tokens")
+        return Epoch(metrics.pop("epoch"), metrics, seconds, tokens)

@@ -162,9 +162,9 @@ class _Parts:
 
     config: dict[str, Any] = field(default_factory=dict)
     attempts: list[dict[str, Any]] = field(default_factory=list)
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[Any] = field(default_factory=list)  # by ROWS, as deaths are
     outcome: None = None
-    deaths: list[dict[str, Any]] = field(default_factory=list)
+    deaths: list[Any] = field(default_factory=list)
 
 
 def key(trial_id: str) -> str:

@@ -16,6 +16,8 @@ LEAVES = (str, int, bool, type(None))  # most data, looked at first: a mapping i
 
 def number(value: Any) -> float | None:
     """The number that a stored value stands for, or None."""
+    if type(value) is float:  # most are
+        return value
     if isinstance(value, bool):
         return None
     return float(value) if isinstance(value, int | float) or value in NOT_FINITE else None

@@ -6,15 +6,11 @@ other trials belong to smoke scales, searches, ensembles, or stages that later s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ablate.config.identity import StageName
-from ablate.record.mirror.arms import (
-    TRIAL_FACTS,
-    listed_trials,
-    plain_record,
-)
+from ablate.record.mirror.arms import TRIAL_FACTS, listed_trials
 
 FINAL = "final"
 SEARCHED = "of searches"
@@ -23,17 +19,17 @@ FACTS_OF_KINDS = (*TRIAL_FACTS, "scale")
 Row = Mapping[str, Any]
 
 
-def kinds_of(studies: Iterable[Row], trials: Sequence[Row]) -> dict[str, str]:
-    """Trial -> its kind, from the mirror's rows (of trials, `FACTS_OF_KINDS`)."""
+def kinds_of(studies: Mapping[str, Row], trials: Sequence[Row]) -> dict[str, str]:
+    """Trial -> its kind, from the studies' records by key, as they were stored, and the mirror's
+    rows of trials (`FACTS_OF_KINDS`)."""
     counts = _counts(studies)
     return {row["trial"]: _kind(row, counts.get(row["trial"])) for row in trials}
 
 
-def _counts(studies: Iterable[Row]) -> dict[str, tuple[bool, bool]]:
+def _counts(studies: Mapping[str, Row]) -> dict[str, tuple[bool, bool]]:
     """Trial -> whether it is final in some study, and whether all its studies are smoke scales."""
     counts: dict[str, tuple[bool, bool]] = {}
-    for study in studies:
-        plain, key = plain_record(study), study["study_key"]
+    for key, plain in studies.items():
         # Older records do not say `smoke`.
         smoke = plain.get("smoke") is True or key.endswith(f"@{SMOKE}")
         for trial, _, counted in listed_trials(plain):

@@ -180,7 +180,8 @@ def _trials(
         map(str.lower, mirror.manifest.numbers)
     )
     rows = {row["trial"]: row for row in _rows(db, rest, named, numbers)}
-    kinds, lineage_of = kinds_of(studies, [*rows.values()]), lineages(rows, sorted(named))
+    records = {study["study_key"]: plain_record(study) for study in studies}
+    kinds, lineage_of = kinds_of(records, [*rows.values()]), lineages(rows, sorted(named))
     fates: dict[str, str] = {}
     found: list[tuple[str, Metric, float | None]] = []
     for trial, row in rows.items():
@@ -188,7 +189,7 @@ def _trials(
         result = result_of(columns.get(row["study_key"], {}), row)
         fates[trial] = result.fate(metric)
         found.append((trial, metric, result.loss(metric, split)))
-    to_run = _to_run(studies, fates)
+    to_run = _to_run(records, fates)
     trials: dict[str, list[Trial]] = {}
     for trial, metric, loss in found:
         row = rows[trial]
@@ -199,13 +200,13 @@ def _trials(
     return trials
 
 
-def _to_run(studies: Iterable[Row], fates: Mapping[str, str]) -> dict[str, frozenset[str]]:
+def _to_run(records: Mapping[str, Row], fates: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """Trial -> the trials that count for the same arm of a study, and have not ended."""
     arms: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for study in studies:
-        for trial, arm, counts in listed_trials(plain_record(study)):
+    for key, plain in records.items():
+        for trial, arm, counts in listed_trials(plain):
             if counts:
-                arms[study["study_key"], arm].append(trial)
+                arms[key, arm].append(trial)
     found: dict[str, frozenset[str]] = {}
     for trials in arms.values():
         left = frozenset(one for one in trials if fates.get(one, MISSING) == MISSING)

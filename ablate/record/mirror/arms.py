@@ -65,6 +65,7 @@ class Changes:
 
     runs: set[str]
     trials: set[str] = field(default_factory=set)
+    records: Mapping[str, StudyRecord] = field(default_factory=dict)  # of studies, read already
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add trials; of a trial that has changed, its row before and its row now."""
@@ -76,13 +77,26 @@ class Changes:
     def of_study(self, row: Row) -> Study | None:
         """Return a study, by its row of `studies`, with the arms that may have other results."""
         if row["run_id"] in self.runs:
-            return study_of(row)
-        listed = listed_trials(plain_record(row))
-        arms = {arm for trial, arm, _ in listed if trial in self.trials}
-        study = study_of(row) if arms else None
+            return self.study(row)
+        record = self.records.get(row["study_key"])
+        listed = (
+            [(planned.id, planned.arm) for planned in record.trials]
+            if record
+            else [(trial, arm) for trial, arm, _ in listed_trials(plain_record(row))]
+        )
+        arms = {arm for trial, arm in listed if trial in self.trials}
+        study = self.study(row) if arms else None
         if study is None or any(metric.of == ARMS for metric in study.metrics):
             return study  # a difference of two arms changes with either
         return replace(study, arms=arms)
+
+    def study(self, row: Row) -> Study | None:
+        """A study from its row of `studies`; None if this version cannot read its record."""
+        key = row["study_key"]
+        with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+            plain = row["record"]
+            return Study(key, self.records.get(key) or study_record.from_plain(json.loads(plain)))
+        return None
 
 
 def plain_record(row: Row) -> Mapping[str, Any]:
@@ -101,13 +115,6 @@ def listed_trials(plain: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     with contextlib.suppress(TypeError, KeyError):
         return [(t["id"], t["arm"], t["final"]) for t in plain.get("trials", ())]
     return []
-
-
-def study_of(row: Row) -> Study | None:
-    """A study from its row of `studies`; None if this version cannot read its record."""
-    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
-        return Study(row["study_key"], study_record.from_plain(json.loads(row["record"])))
-    return None
 
 
 def metric_of(row: Row) -> Metric:

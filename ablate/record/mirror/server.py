@@ -32,6 +32,7 @@ from ablate.results.rows import (
 )
 from ablate.store import study_record
 from ablate.store.numbers import number, without_nan
+from ablate.store.study_record import StudyRecord
 
 OF_STUDIES, OF_TRIALS = f"tags.`{STUDY_RUN}` LIKE '%'", f"tags.`{TRIAL}` LIKE '%'"
 PAGE = 200  # runs
@@ -49,6 +50,8 @@ class SeenStudy(NamedTuple):
 
 class ServerSource:
     """The same as `StoreSource` for a server. Raises `Away` if the server does not answer."""
+
+    records: Mapping[str, StudyRecord] = {}
 
     def __init__(self, uri: str) -> None:
         self._uri = uri

@@ -7,6 +7,7 @@ ceased to run. A damaged file is an error that names it, as for every reader of 
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ class SeenTrial(NamedTuple):
     stamp: list[int]
     own: str = ""  # the study that ran it first
     home: str = ""  # the study that names it, by its record here
-    label: str = ""  # all that this study says of it
+    label: str = ""  # a hash of all that this study says of it
     status: str = ""
 
 
@@ -52,7 +53,7 @@ class StoreSource:
 
     def __init__(self, store: Store, is_running: Callable[[str], bool]) -> None:
         self._store, self._is_running = store, is_running
-        self._records: dict[str, StudyRecord] = {}
+        self.records: dict[str, StudyRecord] = {}  # the typed ones of studies, where needed
         self._labels: dict[str, dict[str, Label]] = {}
         self._studies: dict[str, SeenStudy] = {}
         self._trials: dict[str, SeenTrial] = {}
@@ -107,9 +108,9 @@ class StoreSource:
         return SeenStudy(stamp, False, record.trial_ids(), record.to_come.total() > 0)
 
     def _record(self, key: str) -> StudyRecord:
-        if key not in self._records:
-            self._records[key] = study_record.read(self._store, key)
-        return self._records[key]
+        if key not in self.records:
+            self.records[key] = study_record.read(self._store, key)
+        return self.records[key]
 
     def _look_at_trial(
         self, one: str, homes: list[str], stamp: list[int], known: SeenTrial | None
@@ -122,10 +123,10 @@ class StoreSource:
         label = known.label if self._says_as_before(home, known) else self._said(home, one)
         running = self._studies[home].running
         status = _status(running) if known.status in UNENDED else known.status
-        now = known._replace(home=home, label=label, status=status)
-        self._trials[one] = now
-        if now != known:
+        if (home, label, status) != (known.home, known.label, known.status):
+            known = known._replace(home=home, label=label, status=status)
             self._due.append(one)
+        self._trials[one] = known
 
     def _home(self, own: str, homes: list[str]) -> str:
         """The study that names a trial: the one that ran it first, if it lists the trial here."""
@@ -138,7 +139,8 @@ class StoreSource:
 
     def _said(self, home: str, one: str) -> str:
         record, label = self._record(home), self._label(home, one)
-        return repr((record.paper, record.tables, label))
+        said = repr((record.paper, record.tables, label))
+        return hashlib.blake2b(said.encode(errors="backslashreplace"), digest_size=8).hexdigest()
 
     def _label(self, home: str, one: str) -> Label:
         if home not in self._labels:

@@ -151,7 +151,7 @@ def _sync(folder: Folder, before: Manifest, source: Callable[[], Source]) -> Mir
         if before.generation and not changed and not gone:
             return Mirror(folder, before, tuple(reader.notes))
         db = duckdb().connect(":memory:")
-        generation = Generation(folder, before, db, changed | gone)
+        generation = Generation(folder, before, db, changed | gone, reader.records)
         try:
             num = generation.add(reader.read())
             manifest = generation.finish(json.dumps(reader.seen))

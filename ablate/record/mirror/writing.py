@@ -20,7 +20,6 @@ from ablate.record.mirror.arms import (
     arm_rows,
     columns_of,
     planned_trials,
-    study_of,
 )
 from ablate.record.mirror.files import Folder, Manifest
 from ablate.record.mirror.lines import (
@@ -41,6 +40,7 @@ from ablate.results.rows import (
     TRIAL_COLUMNS,
     Recorded,
 )
+from ablate.store.study_record import StudyRecord
 
 SMALL = 100_000  # segments with fewer rows are merged ...
 MANY = 8  # ... once there are this many
@@ -87,6 +87,7 @@ class Generation:
     before: Manifest
     db: Any  # a DuckDB connection
     changed: set[str] = field(default_factory=set)  # runs whose rows in `before` are old
+    records: Mapping[str, StudyRecord] = field(default_factory=dict)  # those that the source has
 
     def __post_init__(self) -> None:
         old = self.before
@@ -139,10 +140,14 @@ class Generation:
         """Add the config columns of these runs, and their types, to the manifest."""
         configs = self.manifest.configs
         spelled = spellings(configs)
-        for name, value in (pair for run in trials for pair in (run.trial or {})["config"].items()):
-            column, kind = spelled.setdefault(name.lower(), name), kind_of(value)
-            if configs.get(column) != kind:
-                configs[column] = common_kind(configs.get(column), kind)
+        columns: dict[str, str] = {}  # of names: most trials have the same
+        for run in trials:
+            for name, value in (run.trial or {})["config"].items():
+                if (column := columns.get(name)) is None:
+                    column = columns[name] = spelled.setdefault(name.lower(), name)
+                known, kind = configs.get(column), kind_of(value)
+                if known != kind:
+                    configs[column] = common_kind(known, kind)
 
     def _unnested(self, epochs: Path) -> str:
         """SQL for a row for each epoch, from lines with a list for each column."""
@@ -157,10 +162,8 @@ class Generation:
         return {**EPOCH_COLUMNS, **self.manifest.epoch_numbers}
 
     def _list_changed(self) -> None:
-        # No run has an empty id, and SQL's VALUES must have a row.
-        rows = ", ".join(f"({literal(run_id)})" for run_id in ("", *self.changed))
-        self.db.execute("CREATE OR REPLACE TEMP TABLE changed (run_id VARCHAR)")
-        self.db.execute(f"INSERT INTO changed VALUES {rows}")
+        rows = "SELECT unnest(CAST($1 AS VARCHAR[])) AS run_id"
+        self.db.execute(f"CREATE OR REPLACE TEMP TABLE changed AS {rows}", [[*self.changed]])
 
     def _merge(self, table: str, columns: Kinds, new: Path, order: str) -> str:
         """Write the new rows and the old ones that have not changed; return the file's name."""
@@ -180,7 +183,7 @@ class Generation:
         """Write the rows of `arms`; those of arms that have not changed stay as they are."""
         studies = rows_of(self.db, STUDY_FACTS, parquet(self.folder, self.manifest.studies))
         changes, old = self._changes(), self.before.arms
-        touched = [changes.of_study(row) if old else study_of(row) for row in studies]
+        touched = [changes.of_study(row) if old else changes.study(row) for row in studies]
         counted = [study for study in touched if study is not None]
         new = self.folder.path_to("arms.jsonl")
         with new.open("w") as file:
@@ -202,7 +205,7 @@ class Generation:
         return name
 
     def _changes(self) -> Changes:
-        changes = Changes(runs=self.changed)
+        changes = Changes(runs=self.changed, records=self.records)
         now, number = parquet(self.folder, self.manifest.trials), self.manifest.generation
         changes.add(rows_of(self.db, TRIAL_FACTS, f"{now} WHERE generation = {number}"))
         if self.before.trials:
