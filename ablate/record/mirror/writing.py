@@ -205,7 +205,7 @@ class Generation:
         return name
 
     def _changes(self) -> Changes:
-        changes = Changes(runs=self.changed, records=self.records)
+        changes = Changes(runs=self.changed - self._same_studies(), records=self.records)
         now, number = parquet(self.folder, self.manifest.trials), self.manifest.generation
         changes.add(rows_of(self.db, TRIAL_FACTS, f"{now} WHERE generation = {number}"))
         if self.before.trials:
@@ -213,6 +213,15 @@ class Generation:
             before = f"{parquet(self.folder, self.before.trials)} WHERE {gone}"
             changes.add(rows_of(self.db, TRIAL_FACTS, before))
         return changes
+
+    def _same_studies(self) -> set[str]:
+        """The runs of studies whose records are as before, whatever their status is."""
+        if not self.before.studies:
+            return set()
+        now, before = (parquet(self.folder, m.studies) for m in (self.manifest, self.before))
+        both = f"{now} AS now JOIN {before} AS before USING (run_id)"
+        query = f"SELECT run_id FROM {both} WHERE now.record = before.record"
+        return {run_id for (run_id,) in self.db.execute(query).fetchall()}
 
     def _arm_rows(self, studies: Sequence[Study]) -> Iterator[dict[str, Any]]:
         """The rows of the arms to count of these studies."""
