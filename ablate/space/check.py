@@ -10,7 +10,7 @@ from ablate.config import fields, registry
 from ablate.config.resolve import kind_of
 from ablate.config.tasks import find_kind, kind_names
 from ablate.errors import ConfigError, SpaceError, unknown
-from ablate.space.conditions import Clause
+from ablate.space.conditions import EQUALS, Clause
 from ablate.space.links import possible_domains
 from ablate.space.row import Range, Row
 
@@ -20,18 +20,35 @@ def problems(rows: tuple[Row, ...], task: str = "") -> Iterator[str]:
     for row in rows:
         try:
             for clause in row.when:
-                _check_condition(clause, row)
+                _check_condition(clause, row, rows, task)
             if row.field is not None:
                 _check_row(row, row.field, rows, task)
         except ConfigError as error:
             yield str(error)
 
 
-def _check_condition(clause: Clause, row: Row) -> None:
-    """Check that the techniques named in a condition exist, whether or not a row offers them."""
+def _check_condition(clause: Clause, row: Row, rows: tuple[Row, ...], task: str) -> None:
+    """Check that the techniques named in a condition exist, whether or not a row offers them, and
+    that a field that no row sets can have the value."""
     if clause.left in registry.single_slots():
         for name in clause.literals:
             registry.get(clause.left, str(name), f"{row.where}: when")
+    elif clause.operator in EQUALS and not possible_domains(clause.left, rows):
+        prefix, key = clause.left.split(".", 1)
+        key, where = key.partition("[")[0], f"{row.where}: when: {prefix}"
+        configs = [config for config, _ in _configs(prefix, key, row, rows, task)]
+        name = key.split(".")[-1]
+        having = [config for config in configs if name in _field_names(config)]
+        if not having:
+            raise SpaceError(unknown("field", name, _field_names(configs[0]), where))
+        for value in clause.literals:
+            _check_some(having, name, [value] if "[" in clause.left else value, where)
+
+
+def _check_some(configs: list[type], name: str, value: Any, where: str) -> None:
+    """Check that a field of one of these can have a value."""
+    if not any(fields.accepts(config, name, value) for config in configs):
+        fields.check_field(configs[0], name, value, where)
 
 
 def _check_row(row: Row, field: str, rows: tuple[Row, ...], task: str) -> None:

@@ -19,6 +19,7 @@ from ablate.config.registry import single_slots
 from ablate.config.resolve import kind_of
 from ablate.errors import SpaceError, unknown
 
+EQUALS = ("=", "!=", "in")
 _FIELD = re.compile(r"([a-z][a-z0-9_]*)(?:\.[a-z][a-z0-9_]*)*(?:\[\d+\])?")
 _ORDERS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 # Longer symbols first: `<` would match the beginning of `<=`.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ablate.errors import SpaceError, nearest, unknown
-from ablate.space.conditions import Clause, Names, parse
+from ablate.space.conditions import EQUALS, Clause, Names, parse
 from ablate.space.row import Choices, Domain, Fixed, Range, Row, format_value
 from ablate.space.text import Lines
 
@@ -99,7 +99,7 @@ def with_condition(row: Row, rows: tuple[Row, ...], names: Names, lines: Lines) 
 def _check_literals(clause: Clause, rows: tuple[Row, ...], where: str) -> None:
     """Check that the left side can have the values that it is compared with."""
     domains = possible_domains(clause.left, rows)
-    if not domains or clause.operator not in ("=", "!=", "in"):
+    if not domains or clause.operator not in EQUALS:
         return
     for value in clause.literals:
         if any(domain.admits(value) for domain in domains):

@@ -221,7 +221,7 @@ class StudyRecord:
     @property
     def tested_elsewhere(self) -> int:
         """How many comparisons count that are not in its table: those of a ledger, and of arms that
-        had results and were left out."""
+        had results and were left out, or could have been the base."""
         return self.judged_before + (self.kept_plan.tested_elsewhere if self.kept_plan else 0)
 
     def arm(self, name: str) -> ArmRecord:

@@ -145,6 +145,12 @@ value = "at_once"
 """
 
 
+UNSET = {  # in conditions: fields that no row sets
+    "training.precison = float32": r"training: unknown field 'precison'\.",
+    "training.window in [10, short]": r"training.window = 'short' is not allowed\.",
+}
+
+
 def test_a_field_belongs_to_the_techniques_that_its_conditions_leave(tmp_path):
     path = written(tmp_path, OPEN.replace('"head = mos"', '"head = doc"'))
     with pytest.raises(SpaceError) as error:
@@ -155,6 +161,12 @@ def test_a_field_belongs_to_the_techniques_that_its_conditions_leave(tmp_path):
     path = written(tmp_path, OPEN.replace('"head = mos"', '"head = mso"'))
     with pytest.raises(SpaceError, match=r":27: row 'Experts': when: unknown head 'mso'"):
         load(path).check()
+    for said, why in UNSET.items():
+        path = written(tmp_path, OPEN.replace("head = doc", f"head = doc and {said}"))
+        with pytest.raises(SpaceError, match=rf"row 'More experts': when: {why}"):
+            load(path).check()
+    path = written(tmp_path, OPEN.replace("head = doc", "head = doc and head.tied = true"))
+    load(path).check()
     path = written(tmp_path, OPEN.replace("optimizer.trigger", "optimizer.tigger"))
     with pytest.raises(SpaceError, match=r"row 'Trigger': optimizer: unknown field 'tigger'\."):
         load(path).check()

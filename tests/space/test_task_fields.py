@@ -67,6 +67,9 @@ WRONG = {
     ("[2, 4]", "[0, 4]"): "line.steps = 0 is not allowed. Expected: whole number, at least 1.",
     ("line.shuffle = true", "backbone = lstm"): ":11: row 'Steps': when: unknown row or field "
     "'backbone'.",
+    ("shuffle = true", "shufle = true"): ":8: row 'Steps': when: line: unknown field 'shufle'. "
+    "Did you mean 'shuffle'?",
+    ("shuffle = true", "shuffle = 3"): ":8: row 'Steps': when: line.shuffle = 3 is not allowed.",
     ('task = "line"\n', ""): 'task has task = "..." instead.',
 }
 
