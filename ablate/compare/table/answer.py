@@ -101,7 +101,7 @@ def what_next(judged: Judged) -> Iterator[str]:
     elif tested and judged.blocks and judged.blocks.unit != TEXT:
         yield from _more_of_items(tested, judged.blocks)
     elif tested:
-        yield from _more(tested, unit)
+        yield from _more(tested, unit, " on this text" if judged.blocks else "")
 
 
 def _fresh(judged: Judged) -> str:
@@ -111,7 +111,7 @@ def _fresh(judged: Judged) -> str:
     return f"Fresh {plural(judged.replication.unit)}, judged once, decide more: {command}."
 
 
-def _more(tested: Sequence[tuple[str, Comparison]], unit: str) -> Iterator[str]:
+def _more(tested: Sequence[tuple[str, Comparison]], unit: str, text: str) -> Iterator[str]:
     if any(each.difference.num_pairs < MIN_PAIRS for _, each in tested):
         yield f"No test decides with fewer than {MIN_PAIRS} {plural(unit)}."
         return
@@ -125,7 +125,7 @@ def _more(tested: Sequence[tuple[str, Comparison]], unit: str) -> Iterator[str]:
         rest = {0: "", 1: "; the other more"}.get(hopeless, "; the others more")
         yield f"{', '.join(texts)} ({POWER:.0%} power){rest}."
     else:
-        yield f"Even {MAX_PAIRS} {plural(unit)} would probably not decide {_it(hopeless)}."
+        yield f"Even {MAX_PAIRS} {plural(unit)} would probably not decide {_it(hopeless)}{text}."
 
 
 def _more_of_items(tested: Sequence[tuple[str, Comparison]], blocks: Blocks) -> Iterator[str]:
