@@ -66,6 +66,7 @@ NOT_HERE = {
     "train.txt",
     "valid.txt",
     "my_training.py",
+    "on_each_host.sh",
     "*/metrics.csv",
 }
 SUFFIXES = "cpp|csv|h|html|json|md|png|py|sh|sql|tar|toml|txt|yaml"

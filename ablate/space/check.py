@@ -34,9 +34,11 @@ def _check_condition(clause: Clause, row: Row, rows: tuple[Row, ...], task: str)
         for name in clause.literals:
             registry.get(clause.left, str(name), f"{row.where}: when")
     elif clause.operator in EQUALS and not possible_domains(clause.left, rows):
-        prefix, key = clause.left.split(".", 1)
+        prefix, _, key = clause.left.partition(".")
         key, where = key.partition("[")[0], f"{row.where}: when: {prefix}"
         configs = [config for config, _ in _configs(prefix, key, row, rows, task)]
+        if not configs:
+            return  # the conditions leave no technique
         name = key.split(".")[-1]
         having = [config for config in configs if name in _field_names(config)]
         if not having:

@@ -147,6 +147,7 @@ value = "at_once"
 
 UNSET = {  # in conditions: fields that no row sets
     "training.precison = float32": r"training: unknown field 'precison'\.",
+    "training = 3": r"training: unknown field ''\.",
     "training.window in [10, short]": r"training.window = 'short' is not allowed\.",
 }
 
@@ -167,6 +168,8 @@ def test_a_field_belongs_to_the_techniques_that_its_conditions_leave(tmp_path):
             load(path).check()
     path = written(tmp_path, OPEN.replace("head = doc", "head = doc and head.tied = true"))
     load(path).check()
+    path = written(tmp_path, OPEN.replace("head = doc", "head = doc and head = mos and head.x = 1"))
+    load(path).check()  # it never holds
     path = written(tmp_path, OPEN.replace("optimizer.trigger", "optimizer.tigger"))
     with pytest.raises(SpaceError, match=r"row 'Trigger': optimizer: unknown field 'tigger'\."):
         load(path).check()

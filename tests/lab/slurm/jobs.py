@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -145,6 +146,48 @@ def test_cancelled_and_submitted_again(job: Job, slurm: Slurm, plain: tuple[dict
     job.submit()
     job.ends()
     job.has_found(plain)
+
+
+def test_a_trial_over_two_nodes(slurm: Slurm, folder: Path) -> None:
+    """As docs/tutorials/torchrun.md says; the job is cancelled, and submitted again."""
+    page = (places.DOCS / "tutorials" / "torchrun.md").read_text()
+    for name, text in re.findall(r"```(?:python|bash)\n# file: (\S+)\n(.*?)```", page, re.DOTALL):
+        (folder / name).write_text(text)
+    (begins,) = re.findall(r"begin with `(srun .*) train_together.py`", page)
+    study = folder / "together.py"
+    usual = "python -m torch.distributed.run --standalone --nproc-per-node {processes}"
+    apart = study.read_text().replace(usual, begins)
+    (folder / "apart.py").write_text(apart.replace('"processes": 2', '"processes": 1'))
+    (wrapped,) = re.findall(r"`sbatch --nodes 2 --wrap \"(.*)\"`", page)
+    words = wrapped.replace("together.py", "apart.py")
+    (folder / "shared").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**slurm.env, "PATH": path, "TMPDIR": str(folder / "shared"), "OMP_NUM_THREADS": "1"}
+
+    def submitted() -> str:
+        command = ["sbatch", "--parsable", "--nodes", "2", "--output", "apart.log", "--wrap", words]
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done
+        return done.stdout.strip()
+
+    def num_epochs() -> int:
+        store = Store(str(folder / ".ablate" / "store"))
+        return sum(len(one.epochs) for one in journals.read_all(store).values())
+
+    def has_ended(job: str, state: str) -> None:
+        wait_for(lambda: slurm.state(job) not in ("PENDING", "RUNNING", "COMPLETING"), "ended", 400)
+        assert slurm.state(job) == state, (folder / "apart.log").read_text()
+
+    job = submitted()
+    wait_for(lambda: num_epochs() >= 4, "4 epochs")
+    assert slurm.state(job) == "RUNNING"
+    slurm.run("scancel", job)
+    has_ended(job, "CANCELLED")
+    has_ended(submitted(), "COMPLETED")
+    ablate("study", "together.py", "--local", "--workspace", "usual", cwd=folder)
+    both = [results(folder / place) for place in (".ablate", "usual")]
+    apart_found, found = (sorted(map(repr, each.values())) for each in both)
+    assert len(found) == 6 and apart_found == found
 
 
 def test_requeued(job: Job, slurm: Slurm, plain: tuple[dict, str]) -> None:
