@@ -12,6 +12,7 @@ from scipy import optimize, stats
 from ablate.compare.judged import Judged
 from ablate.compare.statistics import anytime, two_noises
 from ablate.compare.statistics.anytime import AT_ANY_TIME
+from ablate.compare.table.answer import what_next
 from ablate.compare.table.full_table import full_table
 from ablate.compare.table.study_table import study_table
 from ablate.config.metrics import BITS_PER_BYTE, Metric
@@ -117,6 +118,10 @@ def test_a_table_holds_for_new_seeds_and_new_text():
     assert "4 paired seeds (over seeds and text)" in shown
     assert "4 paired seeds (over seeds, for this test text)" in plain
     assert "t-test over seeds and text on" in " ".join(str(full_table(with_text)).split())
+    hopeless = "Even 100 seeds would probably not decide it"
+    assert [*what_next(with_text)] == [f"{hopeless} on this text."]
+    alike = {"base": [4.0, 4.0001, 3.9998, 4.0003], "arm": [4.0, 3.9999, 4.0002, 3.9997]}
+    assert [*what_next(judged({}, alike))] == [f"{hopeless}."]
 
 
 def test_a_text_that_one_result_lacks_is_in_no_interval():
